@@ -67,14 +67,15 @@ def bundled_ranks() -> dict[str, RankIntervals]:
     }
 
 
-def plug_in(mass, of, n_items: int, position: int = 1, n_relevant: int = 1) -> float:
+def plug_in(mass, metric_or_name, n_items: int, position: int = 1, n_relevant: int = 1) -> float:
     """The metric of a population: `mass` has the share of the users at each rank.
 
     With several relevant items it is what the item at a position adds, its rank being that among
     the irrelevant items.
     """
     terms = (
-        share * float(metric(of).term(rank + position - 1, position, n_relevant, n_items))
+        share
+        * float(metric(metric_or_name).term(rank + position - 1, position, n_relevant, n_items))
         for rank, share in mass.items()
     )
     return sum(terms)
@@ -85,11 +86,15 @@ def draw_log(
 ) -> pd.DataFrame:
     """The log of one sampled evaluation of known ranks, drawn without replacement."""
     parts = []
-    for name, each in ranks.items():
-        others = each.n_candidates - 1 - each.n_better - each.n_tied
-        counts = np.column_stack([each.n_better, each.n_tied, others])
+    for name, intervals in ranks.items():
+        n_worse = intervals.n_candidates - 1 - intervals.n_better - intervals.n_tied
+        counts = np.column_stack([intervals.n_better, intervals.n_tied, n_worse])
         drawn = np.array([rng.multivariate_hypergeometric(row, n_negatives) for row in counts])
-        columns = {"n_better": drawn[:, 0], "n_tied": drawn[:, 1], "n_items": each.n_candidates}
+        columns = {
+            "n_better": drawn[:, 0],
+            "n_tied": drawn[:, 1],
+            "n_items": intervals.n_candidates,
+        }
         parts.append(pd.DataFrame({"recommender": name, "user": np.arange(len(drawn)), **columns}))
     return pd.concat(parts, ignore_index=True).assign(n_negatives=n_negatives)
 

@@ -138,9 +138,9 @@ def test_only_what_changed_is_executed_again(book, run, capsys):
     assert run() == ["01_one", "ledger"]
     assert "(unchanged)" not in capsys.readouterr().out
     assert run() == []
-    said = capsys.readouterr().out
-    assert said.count("(unchanged)") == 2
-    assert said.endswith("Open _build/html/index.html\n")
+    printed = capsys.readouterr().out
+    assert printed.count("(unchanged)") == 2
+    assert printed.endswith("Open _build/html/index.html\n")
     write_chapter(book.root, "01_one", "n_items + 5")
     assert run() == ["01_one"]
 
@@ -307,8 +307,8 @@ def test_the_command_refuses_with_status_2_and_one_sentence(monkeypatch, capsys)
     monkeypatch.setattr(pairs, "sync", lambda root: None)
     monkeypatch.setattr(build.Book, "chapters", lambda self: [Path("01_one.ipynb")])
     assert build.main() == 2
-    said = capsys.readouterr().err
-    assert said == "CHAPTER is 'nowhere', but must begin the name of one of 01_one\n"
+    message = capsys.readouterr().err
+    assert message == "CHAPTER is 'nowhere', but must begin the name of one of 01_one\n"
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ SUFFIX = {"wheel": ".whl", "sdist": ".tar.gz"}
 
 
 def python(*arguments, **options):
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, *map(str, arguments)], capture_output=True, text=True, **options
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 @pytest.fixture(scope="module", params=list(SUFFIX))

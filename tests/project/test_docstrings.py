@@ -44,17 +44,17 @@ def test_all_that_is_public_has_an_example(name):
     thing = named(name)
     if isinstance(thing, type) and issubclass(thing, Exception):
         return
-    found = doctest.DocTestFinder(exclude_empty=False).find(thing, name)
-    shown = {test.name for test in found if test.examples}
-    wanted = {name} - shown
-    if inspect.isclass(thing) and wanted:
-        own = vars(thing).items()
-        wanted = {
+    doctests = doctest.DocTestFinder(exclude_empty=False).find(thing, name)
+    shown = {test.name for test in doctests if test.examples}
+    needed = {name} - shown
+    if inspect.isclass(thing) and needed:
+        members = vars(thing).items()
+        needed = {
             f"{name}.{method}"
-            for method, value in own
+            for method, value in members
             if inspect.isfunction(value) and (method[0] != "_" or method == "__call__")
         }
-    assert wanted <= shown, f"without an example: {wanted - shown}"
+    assert needed <= shown, f"without an example: {needed - shown}"
 
 
 @pytest.mark.processes

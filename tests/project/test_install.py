@@ -126,32 +126,35 @@ def asked(requirement, extra):
 def missing(installed):
     """What packages need, with the extras that they are asked for with, and is not installed."""
     pending = [(name, "") for name in installed]
-    done, absent = set(), set()
+    checked, absent = set(), set()
     while pending:
         name, extra = pending.pop()
-        if (name, extra) in done:
+        if (name, extra) in checked:
             continue
-        done.add((name, extra))
+        checked.add((name, extra))
         version, requirements = installed[name]
         for line in requirements:
             if not asked(line, extra):
                 continue
             needed = Requirement(line)
-            other = canonicalize_name(needed.name)
-            if other not in installed or not needed.specifier.contains(
-                installed[other][0], prereleases=True
+            needed_name = canonicalize_name(needed.name)
+            if needed_name not in installed or not needed.specifier.contains(
+                installed[needed_name][0], prereleases=True
             ):
                 absent.add(f"{name} {version} needs {needed.name}{needed.specifier}")
             else:
-                pending += [(other, more) for more in needed.extras]
+                pending += [(needed_name, needed_extra) for needed_extra in needed.extras]
     return absent
 
 
 def test_the_environment_lacks_nothing_that_a_package_needs():
     """As nothing is resolved when it is installed, the file of pins must be complete."""
     installed = {
-        canonicalize_name(one.metadata["Name"]): (one.version, one.requires or [])
-        for one in distributions()
+        canonicalize_name(distribution.metadata["Name"]): (
+            distribution.version,
+            distribution.requires or [],
+        )
+        for distribution in distributions()
     }
     assert missing(installed) == set()
     assert missing({"a": ("1", ["b[x]>=1"]), "b": ("1", ["c; extra == 'x'"])}) == {"b 1 needs c"}

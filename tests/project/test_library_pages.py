@@ -69,9 +69,9 @@ def commands_of(block: Block) -> list[str]:
 
 def write(block: Block) -> None:
     """Write the file that a block shows under the name in its caption."""
-    found = re.fullmatch(r":caption: ([\w.-]+)\n\n(.*)", block.text, flags=re.S)
-    assert found, f"line {block.line}: a file is shown with its name as caption"
-    Path(found[1]).write_text(found[2], encoding="utf-8")
+    match = re.fullmatch(r":caption: ([\w.-]+)\n\n(.*)", block.text, flags=re.S)
+    assert match, f"line {block.line}: a file is shown with its name as caption"
+    Path(match[1]).write_text(match[2], encoding="utf-8")
 
 
 class Page:
@@ -119,9 +119,9 @@ class Page:
     def python(self, block: Block) -> None:
         test = doctest.DocTestParser().get_doctest(block.text, self.names, "page", None, block.line)
         assert test.examples, f"line {block.line}: Python is shown with its prompts"
-        said: list[str] = []
-        doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
-        assert not said, "".join(said)
+        messages: list[str] = []
+        doctest.DocTestRunner().run(test, out=messages.append, clear_globs=False)
+        assert not messages, "".join(messages)
         self.names = test.globs
 
     def elsewhere(self, block: Block) -> None:
@@ -183,17 +183,17 @@ def test_what_is_wrong_with_a_page_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     running = Page(capsys)
-    with pytest.raises(AssertionError) as found:  # noqa: PT012
+    with pytest.raises(AssertionError) as failure:  # noqa: PT012
         for block in blocks_of(text):
             running.run(block)
-    assert said in str(found.value)
+    assert said in str(failure.value)
 
 
 def roles(path: str) -> list[tuple[str, str]]:
     """The kinds and targets of the links into the reference on a page."""
-    found = re.findall(r"\{py:(\w+)\}`(?:[^`<]*<)?~?([\w.]+)>?`", page(path))
-    assert len(found) == page(path).count("{py:")
-    return found
+    links = re.findall(r"\{py:(\w+)\}`(?:[^`<]*<)?~?([\w.]+)>?`", page(path))
+    assert len(links) == page(path).count("{py:")
+    return links
 
 
 def named(target: str) -> Any:
@@ -219,19 +219,19 @@ def directives(path: str) -> Iterator[tuple[str, str, set[str]]]:
     """The autodoc directives of a page: which, of what, and the members that it names."""
     for block in blocks_of(page(path)):
         assert block.kind == "{eval-rst}", f"line {block.line}: blocks of {block.kind} are not run"
-        for kind, of, options in re.findall(
+        for kind, object_name, options in re.findall(
             r"^\.\. (auto\w+):: ([\w.]+)\n((?:   :.*\n)*)", block.text, flags=re.M
         ):
             members = re.search(r":members: (.+)", options)
-            yield kind, of, set(re.findall(r"\w+", members[1])) if members else set()
+            yield kind, object_name, set(re.findall(r"\w+", members[1])) if members else set()
 
 
 def offered(module: str) -> set[str]:
     """The public functions and classes that a module defines."""
-    found = vars(importlib.import_module(module)).items()
+    definitions = vars(importlib.import_module(module)).items()
     return {
         name
-        for name, thing in found
+        for name, thing in definitions
         if name[0] != "_"
         and (inspect.isfunction(thing) or inspect.isclass(thing))
         and thing.__module__ == module
@@ -244,11 +244,11 @@ def test_a_table_says_in_a_line_what_each_thing_of_the_reference_is_for(path: st
     assert len(listed) == len(set(listed))
     names = {f"{named(target).__module__}.{named(target).__name__}" for target in listed}
     described = set()
-    for kind, of, members in directives(path):
+    for kind, object_name, members in directives(path):
         if kind == "automodule":
-            described |= {f"{of}.{name}" for name in members or offered(of)}
+            described |= {f"{object_name}.{name}" for name in members or offered(object_name)}
         else:
-            described.add(f"{named(of).__module__}.{named(of).__name__}")
+            described.add(f"{named(object_name).__module__}.{named(object_name).__name__}")
     assert names == described
 
 

@@ -62,15 +62,15 @@ def test_a_text_without_a_notebook_gets_one(chapter):
 
 @pytest.mark.parametrize("leading", [0, 1])
 def test_the_newer_of_two_that_differ_leads(chapter, leading):
-    edited, other = chapter[leading], chapter[1 - leading]
+    edited, older = chapter[leading], chapter[1 - leading]
     edited.write_text(edited.read_text().replace("n_items = 10", "n_items = 20"))
-    os.utime(other, (1, 1))
+    os.utime(older, (1, 1))
     assert pairs.faults(root_of(chapter)) == [
         "book/chapters/01_one.md and book/notebooks/01_one.ipynb differ"
     ]
     pairs.sync(root_of(chapter))
     assert pairs.faults(root_of(chapter)) == []
-    assert "n_items = 20" in other.read_text()
+    assert "n_items = 20" in older.read_text()
 
 
 def test_outputs_are_found_and_dropped_and_the_text_does_not_care(chapter):
@@ -99,4 +99,4 @@ def test_the_chapters_of_the_book_are_in_step_and_hold_no_outputs():
 )
 def test_each_parameter_of_a_chapter_says_what_it_is(notebook):
     parameters = papermill.inspect_notebook(str(notebook))
-    assert [name for name, about in parameters.items() if not about["help"]] == []
+    assert [name for name, details in parameters.items() if not details["help"]] == []

@@ -34,8 +34,8 @@ CONDA_NAMES = {
 def requirements(*names):
     """What the package needs, with some extras and groups of its, and with what builds it."""
     project = PROJECT["project"]
-    more = project["optional-dependencies"] | PROJECT["dependency-groups"]
-    lists = [project["dependencies"], *(more[name] for name in names)]
+    extras = project["optional-dependencies"] | PROJECT["dependency-groups"]
+    lists = [project["dependencies"], *(extras[name] for name in names)]
     return [*PROJECT["build-system"]["requires"], *(line for lines in lists for line in lines)]
 
 
@@ -67,12 +67,14 @@ def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
 
 def holds(pinned, line):
     """Whether the pins have what a line of pyproject.toml asks for."""
-    wanted = Requirement(line)
-    found = [p for p in pinned if canonicalize_name(p.name) == canonicalize_name(wanted.name)]
-    assert found, f"{line} is not pinned: run `make constraints`"
-    for release in found:
+    requirement = Requirement(line)
+    releases = [
+        p for p in pinned if canonicalize_name(p.name) == canonicalize_name(requirement.name)
+    ]
+    assert releases, f"{line} is not pinned: run `make constraints`"
+    for release in releases:
         (clause,) = release.specifier
-        assert wanted.specifier.contains(clause.version), line
+        assert requirement.specifier.contains(clause.version), line
 
 
 @pytest.mark.parametrize(
@@ -109,10 +111,10 @@ def test_the_lowest_versions_are_those_of_pyproject():
     needed = PROJECT["project"]["dependencies"]
     for extra in ("parquet", "report"):
         needed = [*needed, *PROJECT["project"]["optional-dependencies"][extra]]
-    for wanted in map(Requirement, needed):
-        (bound,) = wanted.specifier
+    for requirement in map(Requirement, needed):
+        (bound,) = requirement.specifier
         assert bound.operator == ">="
-        assert pinned[wanted.name].specifier.contains(bound.version), wanted
+        assert pinned[requirement.name].specifier.contains(bound.version), requirement
     for line in PROJECT["build-system"]["requires"]:
         holds(pinned.values(), line)
 
@@ -129,7 +131,7 @@ def test_the_peers_have_pins_of_their_own():
 
 def test_one_lock_holds_each_package_once():
     """What environments share comes from one resolution, so that versions never conflict."""
-    names = [f"{one.name} {one.marker}" for part in pins().values() for one, _ in part]
+    names = [f"{release.name} {release.marker}" for part in pins().values() for release, _ in part]
     assert len(names) == len(set(names))
 
 
@@ -145,23 +147,23 @@ def test_the_conda_environment_is_that_of_pyproject():
     assert pip == ["-e ."]
     named = [Requirement(entry) for entry in entries if isinstance(entry, str)]
     listed = {entry.name: entry.specifier for entry in named}
-    wanted = {r.name: r.specifier for r in map(Requirement, requirements("book", "ranks"))}
-    wanted = {CONDA_NAMES.get(name, name): specifier for name, specifier in wanted.items()}
+    required = {r.name: r.specifier for r in map(Requirement, requirements("book", "ranks"))}
+    required = {CONDA_NAMES.get(name, name): specifier for name, specifier in required.items()}
     python = SpecifierSet(PROJECT["project"]["requires-python"] + ",<3.14")
-    assert listed == wanted | {"python": python, "pip": SpecifierSet()}
+    assert listed == required | {"python": python, "pip": SpecifierSet()}
 
 
-def unknown_keys(given, schema, default, path=""):
+def unknown_keys(settings, schema, default, path=""):
     """The keys of a configuration that Jupyter Book would silently ignore."""
-    found = []
-    for key, value in given.items():
+    unknown = []
+    for key, value in settings.items():
         properties = (schema or {}).get("properties", {})
         defaults = default if isinstance(default, dict) else {}
         if key not in properties and key not in defaults:
-            found.append(f"{path}{key}")
+            unknown.append(f"{path}{key}")
         elif isinstance(value, dict) and (properties.get(key, {}).get("properties")):
-            found += unknown_keys(value, properties[key], defaults.get(key), f"{path}{key}.")
-    return found
+            unknown += unknown_keys(value, properties[key], defaults.get(key), f"{path}{key}.")
+    return unknown
 
 
 def book_settings():
@@ -264,10 +266,10 @@ def imports_of(path, package):
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inside in ast.walk(node)
     }
-    here = path.relative_to(package).parent.parts
+    parts = path.relative_to(package).parent.parts
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level and id(node) not in for_types:
-            base = [*here[: len(here) - node.level + 1], *(node.module or "").split(".")]
+            base = [*parts[: len(parts) - node.level + 1], *(node.module or "").split(".")]
             for name in node.names:
                 yield next(part for part in [*base, name.name] if part)
 
@@ -276,15 +278,15 @@ def test_imports_go_one_way():
     package = ROOT / "src/sampled_metrics"
     rooms = {path.stem if path.is_file() else path.name for path in package.iterdir()}
     assert set(ORDER) <= rooms
-    found = set()
+    imports = set()
     for path in package.rglob("*.py"):
         room = path.relative_to(package).parts[0].removesuffix(".py")
         if room in ("__init__", "__main__"):
             continue
-        for other in imports_of(path, package):
-            if other in ORDER and other != room:
-                found.add((room, other))
-    upwards = {(a, b) for a, b in found if ORDER.index(b) > ORDER.index(a)}
+        for imported in imports_of(path, package):
+            if imported in ORDER and imported != room:
+                imports.add((room, imported))
+    upwards = {(a, b) for a, b in imports if ORDER.index(b) > ORDER.index(a)}
     assert upwards == UPWARDS
 
 
@@ -299,8 +301,10 @@ def test_the_package_names_what_it_offers_and_loads_nothing_before():
         "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
         "assert dir(sm) == sm.__all__; print(sum(callable(getattr(sm, n)) for n in dir(sm)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "26\n"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout == "26\n"
 
 
 def test_every_library_has_one_thread(request):

@@ -28,8 +28,8 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.M | re.S)
 def command(start: str) -> str:
     """The one line of a fenced block that begins with `start`."""
     lines = [line for kind, text in BLOCKS if kind == "" for line in text.splitlines()]
-    (found,) = [line for line in lines if line.startswith(start)]
-    return found
+    (matching_line,) = [line for line in lines if line.startswith(start)]
+    return matching_line
 
 
 def run_by(make: str) -> list[str]:
@@ -57,22 +57,22 @@ def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
 def test_make_chapter(tmp_path: Path) -> None:
     arguments = run_by(command("make chapter"))
     assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
-    kept, folders = (
+    kept_pages, folders = (
         {"index", "03_sampled_rank"},
         {"chapters", "notebooks"},
     )  # of a book of two pages
 
     def others(folder: str, names: list[str]) -> list[str]:
-        return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept]
+        return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept_pages]
 
     shutil.copytree(ROOT / "book", tmp_path / "book", ignore=others)
     shutil.copy2(ROOT / "_config.yml", tmp_path)
-    pages = [f"book/notebooks/{name}" for name in sorted(kept, reverse=True)]
+    pages = [f"book/notebooks/{name}" for name in sorted(kept_pages, reverse=True)]
     toc = {"format": "jb-book", "root": pages[0], "chapters": [{"file": pages[1]}]}
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
-    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (page,) = re.findall(r"^Open (.+)$", done.stdout, flags=re.M)
+    completed = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    (page,) = re.findall(r"^Open (.+)$", completed.stdout, flags=re.M)
     assert "n_negatives = 500" in re.sub(
         "<[^>]+>", "", (tmp_path / page).read_text(encoding="utf-8")
     )
@@ -83,8 +83,8 @@ def test_papermill(tmp_path: Path) -> None:
     arguments = shlex.split(command("papermill"))
     assert arguments[2] == "out.ipynb"
     arguments[:3] = [sys.executable, "-m", "papermill", arguments[1], str(tmp_path / "out.ipynb")]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
     assert '"n_negatives = 500' in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
 
 

@@ -41,52 +41,52 @@ def library(build: Path = BUILD) -> Path:
     """The compiled library, compiled first where it is not there yet."""
     if sys.platform != "linux":
         raise Unavailable("The terms of products are permuted on Linux only.")
-    made = build / f"rounding-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}.so"
-    if made.exists():
-        return made
+    path = build / f"rounding-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}.so"
+    if path.exists():
+        return path
     compiler = shlex.split(os.environ.get("CC", "cc"))
     if shutil.which(compiler[0]) is None:
         raise Unavailable(
             f"The terms of products are not permuted: there is no C compiler ({compiler[0]})."
         )
     build.mkdir(parents=True, exist_ok=True)
-    unfinished = made.with_suffix(f".{os.getpid()}")  # several processes may compile at once
+    unfinished = path.with_suffix(f".{os.getpid()}")  # several processes may compile at once
     options = ["-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
     command = [*compiler, *options, "-o", str(unfinished), str(SOURCE), "-ldl"]
     if subprocess.run(command, check=False).returncode:
         raise Unavailable(
             f"The terms of products are not permuted: {compiler[0]} does not compile {SOURCE.name}."
         )
-    unfinished.replace(made)
-    return made
+    unfinished.replace(path)
+    return path
 
 
 def variables(seed: int, python: str = sys.executable) -> dict[str, str]:
     """The environment variables under which the products of a Python's packages are permuted."""
-    chosen = {
+    settings = {
         "LD_PRELOAD": str(library()),
         "ROUNDING_SEED": str(seed),
         "OPENBLAS_NUM_THREADS": "1",
     }
     probe = subprocess.run(
-        [python, "-c", PROBE], env=os.environ | chosen, check=False, stderr=subprocess.DEVNULL
+        [python, "-c", PROBE], env=os.environ | settings, check=False, stderr=subprocess.DEVNULL
     )
     if probe.returncode:
         raise Unavailable(
             "The terms of products are not permuted: NumPy and SciPy do not come from wheels "
             "with OpenBLAS."
         )
-    return chosen
+    return settings
 
 
 def main(seed: str, *command: str) -> None:
     if not seed.isdecimal() or not command:
         sys.exit(f"The seed must be a number >= 0, followed by a command; got {seed!r}.")
     try:
-        chosen = variables(int(seed))
+        settings = variables(int(seed))
     except Unavailable as why:
         sys.exit(str(why))
-    os.execvpe(command[0], command, os.environ | chosen)
+    os.execvpe(command[0], command, os.environ | settings)
 
 
 if __name__ == "__main__":

@@ -81,13 +81,13 @@ def bits():
 
     @cache
     def of(seed):
-        kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        chosen = {} if seed is None else permuted | {"ROUNDING_SEED": str(seed)}
+        environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        variables = {} if seed is None else permuted | {"ROUNDING_SEED": str(seed)}
         command = [sys.executable, "-c", PRODUCTS]
-        done = subprocess.run(
-            command, env=kept | chosen, check=True, stdout=subprocess.PIPE, text=True
+        completed = subprocess.run(
+            command, env=environment | variables, check=True, stdout=subprocess.PIPE, text=True
         )
-        return json.loads(done.stdout)
+        return json.loads(completed.stdout)
 
     return of
 
@@ -95,7 +95,7 @@ def bits():
 def test_the_last_bits_change_with_the_seed_and_exact_sums_do_not(bits):
     plain, *seeded = [bits(seed) for seed in (None, 1, 2)]
     for name in plain:
-        assert len({one[name] for one in (plain, *seeded)}) == 3, name
+        assert len({products[name] for products in (plain, *seeded)}) == 3, name
 
 
 def test_a_seed_gives_the_same_bits_again(bits):

@@ -93,15 +93,17 @@ def test_pure_svd_of_full_rank_gives_the_matrix_back():
 def test_ranks_are_those_of_the_test_items_among_items_that_are_not_the_users_own():
     data = small()
     learnt, held_out = data.without_last(1)
-    found, *_ = benchmark.compute(RECOMMENDERS["Popular"], data)
+    intervals, *_ = benchmark.compute(RECOMMENDERS["Popular"], data)
     counts = np.bincount(learnt.items, minlength=data.n_items)
     for row, user in enumerate(np.random.default_rng(benchmark.SEED).permutation(data.n_users)):
-        own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
-        others = [counts[i] for i in range(data.n_items) if i not in own and i != held_out[user]]
-        mine = counts[held_out[user]]
-        assert found.n_better[row] == sum(other > mine for other in others)
-        assert found.n_tied[row] == sum(other == mine for other in others)
-        assert found.n_candidates[row] == len(others) + 1
+        seen = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
+        rival_counts = [
+            counts[i] for i in range(data.n_items) if i not in seen and i != held_out[user]
+        ]
+        held_out_count = counts[held_out[user]]
+        assert intervals.n_better[row] == sum(count > held_out_count for count in rival_counts)
+        assert intervals.n_tied[row] == sum(count == held_out_count for count in rival_counts)
+        assert intervals.n_candidates[row] == len(rival_counts) + 1
 
 
 def test_the_setting_that_ranks_the_validation_items_best_is_taken():
@@ -115,9 +117,9 @@ def test_the_setting_that_ranks_the_validation_items_best_is_taken():
         return lambda users: hot[users] * (good - 1)
 
     entry = Entry(known_or_not, {"good": (0.0, 2.0, 1.0)})
-    _, told, _ = benchmark.compute(entry, data)
-    assert told["settings"] == {"good": 2.0}
-    assert told["validation ndcg@10"]["good 2"] == 1.0
+    _, facts, _ = benchmark.compute(entry, data)
+    assert facts["settings"] == {"good": 2.0}
+    assert facts["validation ndcg@10"]["good 2"] == 1.0
 
 
 def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, capsys):
@@ -132,9 +134,9 @@ def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, caps
     monkeypatch.setattr(benchmark, "version", lambda _: "0")
     arguments = ["--data", str(folder), "--output", str(tmp_path / "out")]
     assert benchmark.main(arguments) == 0
-    found = benchmark.ranks("shop", tmp_path / "out")
-    assert list(found) == list(names)
-    assert found["Popular"].n_better.size == 30
+    ranks = benchmark.ranks("shop", tmp_path / "out")
+    assert list(ranks) == list(names)
+    assert ranks["Popular"].n_better.size == 30
     assert capsys.readouterr().out.count("shop, ") == 2
     assert benchmark.main(arguments) == 0  # all is there
     assert capsys.readouterr().out == ""
@@ -158,8 +160,8 @@ def test_a_user_who_has_every_other_item_has_nothing_above():
     learnt, held_out = data.without_last(1)
     entry = RECOMMENDERS["Popular"]
     scores = entry.learn(learnt)
-    found = benchmark.popularity_above(entry, scores, learnt, held_out, np.array([1]))
-    assert found.tolist() == [[0.0], [0.0]]
+    shares = benchmark.popularity_above(entry, scores, learnt, held_out, np.array([1]))
+    assert shares.tolist() == [[0.0], [0.0]]
 
 
 def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
@@ -183,18 +185,18 @@ def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", DATA)
 def test_bundled_ranks_are_whole(name):
-    ranks, told = benchmark.ranks(name), benchmark.facts(name)
-    assert set(ranks) == set(told["recommenders"])
-    missing = set() if told["in order"] else {"Markov chain", "Recent cosine"}
+    ranks, facts = benchmark.ranks(name), benchmark.facts(name)
+    assert set(ranks) == set(facts["recommenders"])
+    missing = set() if facts["in order"] else {"Markov chain", "Recent cosine"}
     assert set(ranks) == set(RECOMMENDERS) - missing
-    for each in ranks.values():
-        assert each.n_better.size == told["users"]
-        assert each.n_candidates.max() < told["items"]
+    for intervals in ranks.values():
+        assert intervals.n_better.size == facts["users"]
+        assert intervals.n_candidates.max() < facts["items"]
     users = benchmark.shares_above(name).groupby("recommender")["users"].sum()
     assert set(users.index) == set(ranks)
-    assert np.allclose(users, told["users"], rtol=1e-3)
-    own = (told["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
-    assert own == told["interactions"]
+    assert np.allclose(users, facts["users"], rtol=1e-3)
+    n_interactions = (facts["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
+    assert n_interactions == facts["interactions"]
 
 
 def test_bundle_is_small_and_holds_no_items():
@@ -208,17 +210,19 @@ def test_bundle_is_small_and_holds_no_items():
 
 def test_a_moved_rank_is_told(tmp_path):
     data = small()
-    kept, told, _ = benchmark.compute(RECOMMENDERS["Popular"], data)
-    moved = RankIntervals(kept.n_better + (np.arange(40) == 7), kept.n_tied, kept.n_candidates + 1)
-    facts = benchmark.shape(data) | {"recommenders": {"Popular": told}}
-    benchmark.write("toy", {"Popular": kept}, facts, {}, tmp_path)
+    intervals, record, _ = benchmark.compute(RECOMMENDERS["Popular"], data)
+    moved = RankIntervals(
+        intervals.n_better + (np.arange(40) == 7), intervals.n_tied, intervals.n_candidates + 1
+    )
+    facts = benchmark.shape(data) | {"recommenders": {"Popular": record}}
+    benchmark.write("toy", {"Popular": intervals}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == []
     benchmark.write("toy", {"Popular": moved}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
         "toy, Popular: ranks differ for 1 users"
     ]
     facts["users"] = 41
-    benchmark.write("toy", {"Popular": kept}, facts, {}, tmp_path)
+    benchmark.write("toy", {"Popular": intervals}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
         "toy: users must be 41, got 40"
     ]

@@ -27,12 +27,12 @@ def test_the_bundled_log_is_what_its_seed_draws(tmp_path):
 
 
 def test_simulated_counts_have_the_multivariate_hypergeometric_law():
-    many = {"r": RankIntervals(*np.full((20_000, 3), [3, 2, 9]).T)}
-    found = simulate(many, 4, np.random.default_rng(2))
+    ranks = {"r": RankIntervals(*np.full((20_000, 3), [3, 2, 9]).T)}
+    rows = simulate(ranks, 4, np.random.default_rng(2))
     cells = [(a, t) for a in range(4) for t in range(3) if a + t <= 4 and 4 - a - t <= 3]
-    law = [stats.multivariate_hypergeom.pmf([a, t, 4 - a - t], [3, 2, 3], 4) for a, t in cells]
-    assert sum(law) == pytest.approx(1)
-    counts = [((found["n_better"] == a) & (found["n_tied"] == t)).sum() for a, t in cells]
-    assert stats.chisquare(counts, np.array(law) * len(found)).pvalue > 1e-3
+    pmf = [stats.multivariate_hypergeom.pmf([a, t, 4 - a - t], [3, 2, 3], 4) for a, t in cells]
+    assert sum(pmf) == pytest.approx(1)
+    counts = [((rows["n_better"] == a) & (rows["n_tied"] == t)).sum() for a, t in cells]
+    assert stats.chisquare(counts, np.array(pmf) * len(rows)).pvalue > 1e-3
     with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 8\]"):
-        simulate(many, 9, np.random.default_rng(2))
+        simulate(ranks, 9, np.random.default_rng(2))

@@ -17,16 +17,19 @@ CUTOFFS = [1, 5, 10, 20]
 
 def test_verdicts_at_equal_cost_have_the_moments_of_their_definition():
     first, second, n = np.array([1, 4, 9, 30]), np.array([2, 2, 20, 11]), 40
-    found = candidates.at_equal_cost(
+    table = candidates.at_equal_cost(
         first, second, "ndcg@3", n, 1_000, [3, 9], estimators=["naive"], per_user=11
     )
-    assert found["n_users"].tolist() == [1_000 // 14, 1_000 // 20, 1_000 // 50]
-    assert found["n_negatives"].tolist() == [3, 9, 39]
-    for m, row in zip((3, 9), found.itertuples(), strict=False):
+    assert table["n_users"].tolist() == [1_000 // 14, 1_000 // 20, 1_000 // 50]
+    assert table["n_negatives"].tolist() == [3, 9, 39]
+    for m, row in zip((3, 9), table.itertuples(), strict=False):
         value = np.where(np.arange(m + 1) < 3, 1 / np.log2(np.arange(m + 1) + 2), 0.0)
         mean, square = [], []
-        for one, other in zip(first, second, strict=True):
-            a, b = (stats.hypergeom(n - 1, r - 1, m).pmf(np.arange(m + 1)) for r in (one, other))
+        for first_rank, second_rank in zip(first, second, strict=True):
+            a, b = (
+                stats.hypergeom(n - 1, r - 1, m).pmf(np.arange(m + 1))
+                for r in (first_rank, second_rank)
+            )
             joint, gap = np.outer(a, b), value[:, None] - value
             mean.append((joint * gap).sum())
             square.append((joint * gap**2).sum())
@@ -34,16 +37,16 @@ def test_verdicts_at_equal_cost_have_the_moments_of_their_definition():
         assert row.expected == pytest.approx(np.mean(mean))
         assert row.sd == pytest.approx(np.sqrt(variance / row.n_users))
     gaps = metric("ndcg@3")(first) - metric("ndcg@3")(second)
-    exact = found.iloc[-1]
+    exact = table.iloc[-1]
     assert exact["expected"] == pytest.approx(gaps.mean())
     assert exact["sd"] == pytest.approx(gaps.std() / np.sqrt(20))
 
 
 def test_an_exact_evaluation_has_the_chance_that_counting_users_gives():
     # One user of three is better by the first recommender's list, two by nobody's.
-    found = candidates.at_equal_cost([1, 9, 9], [9, 9, 9], "recall@3", 10, 50, [2])
-    assert found["n_users"].iloc[-1] == 5
-    assert found["probability"].iloc[-1] == pytest.approx(1 - (2 / 3) ** 5)
+    table = candidates.at_equal_cost([1, 9, 9], [9, 9, 9], "recall@3", 10, 50, [2])
+    assert table["n_users"].iloc[-1] == 5
+    assert table["probability"].iloc[-1] == pytest.approx(1 - (2 / 3) ** 5)
 
 
 def test_a_budget_must_pay_for_a_user_among_all_items():
@@ -95,10 +98,10 @@ def test_rows_with_items_that_have_no_rank_are_those_that_no_list_of_ranks_has()
     rows = candidates.published_table().query("picture == 'tab-3' and dataset == 'ML-1M'")
     columns = ["method", *(f"NDCG@{k}" for k in CUTOFFS)]
     sizes = {"n_items": 3_706, "n_negatives": 19, "users": 10**9, "replacement": False}
-    together = published(rows[columns], **sizes, metrics=["auc"]).checks["together"]
-    most = candidates.add_share_ranked(rows)["most"]
-    assert together.tolist() == (most >= 1).tolist()
-    assert not together.all()
+    consistent = published(rows[columns], **sizes, metrics=["auc"]).checks["together"]
+    max_share = candidates.add_share_ranked(rows)["most"]
+    assert consistent.tolist() == (max_share >= 1).tolist()
+    assert not consistent.all()
 
 
 def test_lists_that_are_missing_or_altered_are_refused(tmp_path, monkeypatch):
@@ -126,8 +129,8 @@ def test_random_lists_are_a_sample_of_all_items_without_replacement():
     split = datasets.ncf_split()
     assert sorted(users) == list(range(6040))
     assert items.shape == (6040, 100)
-    own = split.train.toarray()
-    seen = own[users[:, None], items].sum()
+    is_train = split.train.toarray()
+    seen = is_train[users[:, None], items].sum()
     # Each of a user's own items is in a uniform list with probability 100 / 3,706.
     expected = split.train.nnz * 100 / split.n_items
     assert abs(seen - expected) < 4 * np.sqrt(expected)

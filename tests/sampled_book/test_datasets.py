@@ -133,14 +133,14 @@ def test_a_malformed_file_is_refused(tmp_path, content, message):
 
 
 def test_a_missing_file_is_refused_with_what_it_must_hold(local):
-    for call, what in [
+    for call, message in [
         (lambda: datasets.movielens("100k"), "100,000 ratings of 1,682 movies by 943 users"),
         (lambda: datasets.movielens("10m"), "10,000,054 ratings of 10,677 movies by 69,878"),
         (lambda: datasets.ncf_split(), "994,169 pairs of 6,040 users and 3,706 items"),
         (lambda: datasets.ncf_movie_ids(), "1,000,209 ratings of 3,706 movies by 6,040 users"),
         (lambda: datasets.movielens("1m", local / "nowhere"), "nowhere is missing"),
     ]:
-        with pytest.raises(FileNotFoundError, match=what) as refusal:
+        with pytest.raises(FileNotFoundError, match=message) as refusal:
             call()
         assert "\n" not in str(refusal.value)
 
@@ -227,12 +227,14 @@ def test_a_git_blob_id_is_what_git_says():
 def test_the_split_comes_out_the_same_by_download(data_folder, served, monkeypatch):
     """The public training file is the local one in another order, so it has another blob id."""
     files = dict(datasets._NCF_FILES)
-    for name, (_, what) in files.items():
+    for name, (_, description) in files.items():
         content = (data_folder / "ncf-ml-1m" / name).read_bytes()
         if name == "ml-1m.train.rating":
             lines = content.splitlines(keepends=True)
             content = b"".join(lines[1::2] + lines[::2])
-            monkeypatch.setitem(datasets._NCF_FILES, name, (datasets._blob_id(content), what))
+            monkeypatch.setitem(
+                datasets._NCF_FILES, name, (datasets._blob_id(content), description)
+            )
         (served / name).write_bytes(content)
     downloaded = datasets.ncf_split()
     assert cached(served) == sorted(files)
@@ -267,17 +269,17 @@ def test_the_split_is_what_its_source_says():
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
 def test_a_damaged_split_is_refused(data_folder, local, name, damage):
     (local / "ncf-ml-1m").mkdir(parents=True)
-    for other in datasets._NCF_FILES:
-        content = (data_folder / "ncf-ml-1m" / other).read_bytes()
-        if other == name and damage == "missing":
+    for file_name in datasets._NCF_FILES:
+        content = (data_folder / "ncf-ml-1m" / file_name).read_bytes()
+        if file_name == name and damage == "missing":
             continue
-        if other == name and damage == "truncated":
+        if file_name == name and damage == "truncated":
             content = content[: len(content) // 2]
-        if other == name and damage == "altered":
+        if file_name == name and damage == "altered":
             content = content.replace(b"\n5\t", b"\n6\t", 1).replace(b"(5,", b"(6,", 1)
-        (local / "ncf-ml-1m" / other).write_bytes(content)
-    what = r"must (have git blob id|hold .*(pairs|held-out item|negatives))"
-    with pytest.raises((ValueError, FileNotFoundError), match=f"{name}.*{what}") as refusal:
+        (local / "ncf-ml-1m" / file_name).write_bytes(content)
+    message = r"must (have git blob id|hold .*(pairs|held-out item|negatives))"
+    with pytest.raises((ValueError, FileNotFoundError), match=f"{name}.*{message}") as refusal:
         datasets.ncf_split()
     assert "\n" not in str(refusal.value)
 
@@ -356,16 +358,16 @@ def test_the_bundle_reads_back_as_written_and_its_bytes_do_not_vary(tmp_path, mo
         ("Y", "other"): RankIntervals([2, 2], [0, 0], [9, 9]),
     }
     written = datasets.write_bundle(ranks, {"fact": (1, 2)}, seed=4, folder=tmp_path / "a")
-    again = datasets.write_bundle(ranks, {"fact": (1, 2)}, seed=4, folder=tmp_path / "b")
-    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
+    rewritten = datasets.write_bundle(ranks, {"fact": (1, 2)}, seed=4, folder=tmp_path / "b")
+    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in rewritten]
     assert sorted(os.listdir(tmp_path / "a")) == ["counts.json", "ranks.npz"]
     monkeypatch.setattr(datasets, "BUNDLE", tmp_path / "a")
     assert datasets.bundled_counts() == {"fact": (1, 2)}
-    (name,), (found,) = datasets.bundled_ranks().keys(), datasets.bundled_ranks().values()
+    (name,), (intervals,) = datasets.bundled_ranks().keys(), datasets.bundled_ranks().values()
     assert name == "Y"
-    assert found.n_better.tolist() == [0, 7]
-    assert found.n_tied.tolist() == [1, 0]
-    assert found.n_candidates.tolist() == [5, 3706]
+    assert intervals.n_better.tolist() == [0, 7]
+    assert intervals.n_tied.tolist() == [1, 0]
+    assert intervals.n_candidates.tolist() == [5, 3706]
     assert list(datasets.bundled_variants()) == list(ranks)
     assert datasets.bundled_variants()["Y", "other"].n_better.tolist() == [2, 2]
 
@@ -378,7 +380,7 @@ def test_the_bundle_is_small_and_whole():
     # One user's candidates are the same whoever ranks them; krichene2020 has about 3,541.
     n = ranks["X"].n_candidates
     assert n.shape == (6040,)
-    assert all((each.n_candidates == n).all() for each in ranks.values())
+    assert all((intervals.n_candidates == n).all() for intervals in ranks.values())
     assert n.mean() == pytest.approx(3541.4, abs=0.05)
 
 
@@ -405,7 +407,7 @@ def test_a_table_of_ranks_is_read_with_users_in_one_order(table_of):
         assert ranks["A"].n_better.tolist() == [0, 4]
         assert ranks["A"].n_tied.tolist() == [2, 0]
         assert ranks["B"].n_better.tolist() == [3, 1]
-        assert all(each.n_candidates.tolist() == [9, 5] for each in ranks.values())
+        assert all(intervals.n_candidates.tolist() == [9, 5] for intervals in ranks.values())
 
 
 @pytest.mark.parametrize(
@@ -444,22 +446,24 @@ def test_no_file_of_movielens_is_in_the_package():
 @pytest.mark.exhaustive
 @needs_data
 def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative():
-    def by_check(found):
-        return {row.check: row for row in found.frame.itertuples()}
+    def by_check(findings):
+        return {row.check: row for row in findings.frame.itertuples()}
 
     split = datasets.ncf_split()
     held_out = sp.csr_array(
         (np.ones(split.n_users), (np.arange(split.n_users), split.held_out)),
         shape=split.train.shape,
     )
-    found = by_check(auditing.audit(split.negatives, split.n_items, split.train + held_out))
-    assert found["positives"].alarm
-    assert found["positives"].finding.startswith("156 of 6,040 users have a positive")
-    assert [check for check in found if found[check].alarm] == ["positives"]
+    findings = by_check(auditing.audit(split.negatives, split.n_items, split.train + held_out))
+    assert findings["positives"].alarm
+    assert findings["positives"].finding.startswith("156 of 6,040 users have a positive")
+    assert [check for check in findings if findings[check].alarm] == ["positives"]
     without = by_check(auditing.audit(split.negatives, split.n_items, split.train))
     assert not any(row.alarm for row in without.values())
-    again = by_check(auditing.audit(split.negatives, split.n_items, split.train, replacement=True))
-    assert [check for check in again if again[check].alarm] == ["duplicates"]
+    with_replacement = by_check(
+        auditing.audit(split.negatives, split.n_items, split.train, replacement=True)
+    )
+    assert [check for check in with_replacement if with_replacement[check].alarm] == ["duplicates"]
 
 
 def test_a_long_value_is_cut_in_an_error():

@@ -15,10 +15,10 @@ def cell(chapter):
     """The cell of a chapter that holds its parameters, and the values in it."""
     (text,) = TEXTS.glob(f"[0-9][0-9]_{chapter}.md")
     cells = jupytext.read(text).cells
-    (found,) = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
+    (source,) = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
     values = {}
-    exec(found, {}, values)
-    return found, values
+    exec(source, {}, values)
+    return source, values
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -45,9 +45,9 @@ def test_law_is_the_exact_one(n, g, rho):
         expected = [Fraction(1)] + [Fraction(0)] * n
     else:
         expected = beta_binomial(n, Fraction(g), Fraction(rho))
-    found = decoys.pmf(n, float(g), float(rho))
-    assert found.shape == (n + 1,)
-    np.testing.assert_allclose(found, [float(p) for p in expected], rtol=1e-12)
+    pmf = decoys.pmf(n, float(g), float(rho))
+    assert pmf.shape == (n + 1,)
+    np.testing.assert_allclose(pmf, [float(p) for p in expected], rtol=1e-12)
 
 
 def test_law_of_goodness_one_holds_good_decoys_only():
@@ -67,22 +67,22 @@ def test_law_of_goodness_one_holds_good_decoys_only():
     ],
 )
 def test_law_at_extremes_against_fifty_digits(n, g, rho):
-    found = decoys.pmf(n, g, rho)
-    assert found.sum() == pytest.approx(1, abs=1e-10)
+    pmf = decoys.pmf(n, g, rho)
+    assert pmf.sum() == pytest.approx(1, abs=1e-10)
     with mp.workdps(60):
         size, share, r = mp.mpf(n), mp.mpf(g), mp.mpf(rho)
         for x in {0, 1, 2, round(n * g), n // 2, n}:
             if rho:
                 a, b = share * (1 / r - 1), (1 - share) * (1 / r - 1)
                 logs = [mp.loggamma(v) for v in (x + a, n - x + b, a + b)]
-                less = [mp.loggamma(v) for v in (n + a + b, a, b)]
-                exact = mp.binomial(size, x) * mp.exp(mp.fsum(logs) - mp.fsum(less))
+                norm_logs = [mp.loggamma(v) for v in (n + a + b, a, b)]
+                exact = mp.binomial(size, x) * mp.exp(mp.fsum(logs) - mp.fsum(norm_logs))
             else:
                 exact = mp.binomial(size, x) * share**x * (1 - share) ** (n - x)
             if exact > 1e-280:
-                assert found[x] == pytest.approx(float(exact), rel=1e-10)
+                assert pmf[x] == pytest.approx(float(exact), rel=1e-10)
             else:
-                assert found[x] < 1e-279
+                assert pmf[x] < 1e-279
 
 
 @settings(max_examples=50, deadline=None)
@@ -92,26 +92,26 @@ def test_law_at_extremes_against_fifty_digits(n, g, rho):
     rho=st.floats(0, 0.99),
 )
 def test_law_has_the_moments_of_correlated_decoys(n, g, rho):
-    law, x = decoys.pmf(n, g, rho), np.arange(n + 1)
-    mean = law @ x
+    pmf, x = decoys.pmf(n, g, rho), np.arange(n + 1)
+    mean = pmf @ x
     assert mean == pytest.approx(n * g, rel=1e-9, abs=1e-12)
     variance = n * g * (1 - g) * (1 + (n - 1) * rho)
-    assert law @ (x - mean) ** 2 == pytest.approx(variance, rel=1e-8, abs=1e-9)
+    assert pmf @ (x - mean) ** 2 == pytest.approx(variance, rel=1e-8, abs=1e-9)
 
 
 def test_law_of_users_who_differ_fits_a_simulation():
     rng = np.random.default_rng(12)
     g, rho, n, users = 0.2, 0.1, 12, 100_000
-    own = rng.beta(g * (1 / rho - 1), (1 - g) * (1 / rho - 1), users)
-    good = (rng.random((users, n)) < own[:, None]).sum(axis=1)
+    goodness = rng.beta(g * (1 / rho - 1), (1 - g) * (1 / rho - 1), users)
+    good = (rng.random((users, n)) < goodness[:, None]).sum(axis=1)
     counted = np.bincount(good, minlength=n + 1)
     expected = users * decoys.pmf(n, g, rho)
     assert expected.min() > 5
     assert stats.chisquare(counted, expected * users / expected.sum()).pvalue > 0.001
     # The test can tell the law from independence.
-    alone = users * decoys.pmf(n, g)
-    kept = alone > 5
-    assert ((counted[kept] - alone[kept]) ** 2 / alone[kept]).sum() > 1000
+    independent = users * decoys.pmf(n, g)
+    is_large = independent > 5
+    assert ((counted[is_large] - independent[is_large]) ** 2 / independent[is_large]).sum() > 1000
 
 
 @pytest.mark.parametrize(("n", "good", "pool"), [(0, 2, 5), (3, 0, 5), (3, 2, 5), (5, 4, 5)])
@@ -122,8 +122,8 @@ def test_law_in_pool_lists_every_choice(n, good, pool):
 
 
 def test_law_in_pool_is_that_of_a_protocol_without_replacement():
-    law = Protocol(n_items=1577, n_negatives=100, replacement=False).pmf(17)
-    np.testing.assert_allclose(decoys.pmf_in_pool(100, 16, 1576), law, rtol=1e-12)
+    pmf = Protocol(n_items=1577, n_negatives=100, replacement=False).pmf(17)
+    np.testing.assert_allclose(decoys.pmf_in_pool(100, 16, 1576), pmf, rtol=1e-12)
 
 
 def test_law_in_pool_fits_a_simulation():
@@ -153,14 +153,14 @@ def test_misclassified_keeps_its_digits_where_it_is_tiny(n, g):
 
 
 def test_misclassified_broadcasts():
-    found = decoys.misclassified([[1], [100]], [0.0, 0.01, 1.0])
-    np.testing.assert_allclose(found, [[0, 0.01, 1], [0, 1 - 0.99**100, 1]], rtol=1e-12)
+    probabilities = decoys.misclassified([[1], [100]], [0.0, 0.01, 1.0])
+    np.testing.assert_allclose(probabilities, [[0, 0.01, 1], [0, 1 - 0.99**100, 1]], rtol=1e-12)
 
 
 def among(n: int, goodness: list[Fraction]) -> Fraction:
     drawn = list(combinations(goodness, n))
-    none = sum((prod((1 - g for g in each), start=Fraction(1)) for each in drawn), Fraction(0))
-    return 1 - none / len(drawn)
+    clean = sum((prod((1 - g for g in sample), start=Fraction(1)) for sample in drawn), Fraction(0))
+    return 1 - clean / len(drawn)
 
 
 @pytest.mark.parametrize(
@@ -169,37 +169,37 @@ def among(n: int, goodness: list[Fraction]) -> Fraction:
 def test_misclassified_among_averages_over_every_choice(eighths):
     goodness = [Fraction(e, 8) for e in eighths]
     for n in range(len(goodness) + 1):
-        found = decoys.misclassified_among(n, [float(g) for g in goodness])
-        assert found == pytest.approx(float(among(n, goodness)), rel=1e-13, abs=1e-16)
+        probability = decoys.misclassified_among(n, [float(g) for g in goodness])
+        assert probability == pytest.approx(float(among(n, goodness)), rel=1e-13, abs=1e-16)
 
 
 @settings(max_examples=50, deadline=None)
 @given(goodness=st.lists(st.floats(0, 1), min_size=1, max_size=30), data=st.data())
 def test_items_that_differ_are_never_cleaner_than_items_alike(goodness, data):
     n = data.draw(st.integers(0, len(goodness)))
-    found = decoys.misclassified_among(n, goodness)
+    probability = decoys.misclassified_among(n, goodness)
     # Maclaurin's inequality from below; from above, the expected number of good decoys.
     mean = min(1.0, float(np.mean(goodness)))
-    assert found >= decoys.misclassified(n, mean) - 1e-12
-    assert found <= min(1.0, n * mean) + 1e-12
+    assert probability >= decoys.misclassified(n, mean) - 1e-12
+    assert probability <= min(1.0, n * mean) + 1e-12
 
 
 def test_misclassified_among_a_fixed_set_is_hypergeometric_and_keeps_small_values():
     fixed = [1.0] * 7 + [0.0] * 193
-    law = decoys.pmf_in_pool(40, 7, 200)
-    assert decoys.misclassified_among(40, fixed) == pytest.approx(1 - law[0], rel=1e-12)
+    pmf = decoys.pmf_in_pool(40, 7, 200)
+    assert decoys.misclassified_among(40, fixed) == pytest.approx(1 - pmf[0], rel=1e-12)
     tiny = decoys.misclassified_among(40, [1e-18] * 200)
     assert tiny == pytest.approx(4e-17, rel=1e-13)
 
 
 def test_at_least_and_share():
-    law = decoys.pmf(100, 0.07)
-    assert decoys.at_least(law, 0) == pytest.approx(1)
-    assert decoys.at_least(law, 101) == 0
+    pmf = decoys.pmf(100, 0.07)
+    assert decoys.at_least(pmf, 0) == pytest.approx(1)
+    assert decoys.at_least(pmf, 101) == 0
     # 0.07 * 100 is 7.000000000000001 in floating point; the share of 7 decoys is meant.
-    assert decoys.at_least_share(law, 0.07) == decoys.at_least(law, 7)
-    assert decoys.at_least_share(law, 0.071) == decoys.at_least(law, 8)
-    assert decoys.at_least(law, 7) == pytest.approx(stats.binom.sf(6, 100, 0.07), rel=1e-12)
+    assert decoys.at_least_share(pmf, 0.07) == decoys.at_least(pmf, 7)
+    assert decoys.at_least_share(pmf, 0.071) == decoys.at_least(pmf, 8)
+    assert decoys.at_least(pmf, 7) == pytest.approx(stats.binom.sf(6, 100, 0.07), rel=1e-12)
 
 
 def test_at_least_many_keeps_its_digits():
@@ -255,9 +255,9 @@ def test_largest_sample_for_tiny_goodness():
 def test_largest_in_pool_tries_every_number(pool, c):
     for size in range(pool + 1):
         clean = [
-            other
-            for other in range(pool - size + 1)
-            if Fraction(comb(pool - size, other), comb(pool, other)) >= Fraction(str(c))
+            n_drawn
+            for n_drawn in range(pool - size + 1)
+            if Fraction(comb(pool - size, n_drawn), comb(pool, n_drawn)) >= Fraction(str(c))
         ]
         assert decoys.largest_in_pool(size, pool, c) == max(clean)
 
@@ -276,14 +276,16 @@ METRICS = ["auc", "precision@3", "recall@3", "ap", "ap@2", "ndcg", "ndcg@4", "rr
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("n_test", [1, 2, 3])
 def test_perfect_averages_over_every_arrangement(name, n_test):
-    of, n = metric(name), 5
-    found = decoys.perfect(of, n, n_test)
+    chosen_metric, n = metric(name), 5
+    values = decoys.perfect(chosen_metric, n, n_test)
     for good in range(n + 1):
         sets = list(combinations(range(1, n_test + good + 1), n_test))
-        every = [of.of_set(list(ranks), n_items=n_test + n) for ranks in sets]
-        assert found[good] == pytest.approx(np.mean(every), rel=1e-12)
-        above = of.of_set(list(range(good + 1, good + n_test + 1)), n_items=n_test + n)
-        assert decoys.perfect(of, n, n_test, "above")[good] == pytest.approx(above, rel=1e-12)
+        set_values = [chosen_metric.of_set(list(ranks), n_items=n_test + n) for ranks in sets]
+        assert values[good] == pytest.approx(np.mean(set_values), rel=1e-12)
+        above = chosen_metric.of_set(list(range(good + 1, good + n_test + 1)), n_items=n_test + n)
+        assert decoys.perfect(chosen_metric, n, n_test, "above")[good] == pytest.approx(
+            above, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("n_test", [1, 4])
@@ -292,8 +294,8 @@ def test_perfect_against_closed_forms_for_many_decoys(n_test):
     inside = np.minimum(10, n_test + good)
     # Every place among test items and good decoys holds a test item equally often.
     recall = inside / (n_test + good)
-    found = decoys.perfect(metric("recall@10"), 2_000, n_test)
-    np.testing.assert_allclose(found, recall, rtol=1e-11)
+    values = decoys.perfect(metric("recall@10"), 2_000, n_test)
+    np.testing.assert_allclose(values, recall, rtol=1e-11)
     gain = np.cumsum(1 / np.log2(np.arange(2, n_test + 2_002)))
     ideal, places = gain[n_test - 1], n_test + good
     ndcg = n_test / places * gain[places - 1] / ideal
@@ -310,9 +312,11 @@ def test_the_place_of_a_test_item_is_beta_binomial():
 @pytest.mark.parametrize("placement", decoys.PLACEMENTS)
 def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
     rng = np.random.default_rng(14)
-    of, n, n_test, g, runs = metric("ndcg@10"), 40, 3, 0.1, 20_000
+    chosen_metric, n, n_test, g, runs = metric("ndcg@10"), 40, 3, 0.1, 20_000
     values = np.empty(runs)
-    at = cache(lambda ranks: of.of_set(np.array(ranks)))  # there are few sets, and many runs
+    value_at = cache(
+        lambda ranks: chosen_metric.of_set(np.array(ranks))
+    )  # there are few sets, and many runs
     for i in range(runs):
         good = (rng.random(n) < g).sum()
         order = (
@@ -320,8 +324,8 @@ def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
             if placement == "random"
             else np.arange(n_test + good)[::-1]
         )
-        values[i] = at(tuple((np.flatnonzero(order < n_test) + 1).tolist()))
-    expected = decoys.loss(decoys.pmf(n, g), decoys.perfect(of, n, n_test, placement))
+        values[i] = value_at(tuple((np.flatnonzero(order < n_test) + 1).tolist()))
+    expected = decoys.loss(decoys.pmf(n, g), decoys.perfect(chosen_metric, n, n_test, placement))
     error = values.std() / np.sqrt(runs)
     assert error < 0.003
     assert abs(1 - values.mean() - expected) < 4 * error
@@ -349,12 +353,16 @@ def test_loss_is_counted_from_the_value_without_good_decoys():
     rho=st.floats(0, 0.9),
 )
 def test_loss_grows_with_goodness_and_is_worst_above(name, n, n_test, g, rho):
-    of = metric(name)
-    values = decoys.perfect(of, n, n_test)
+    chosen_metric = metric(name)
+    values = decoys.perfect(chosen_metric, n, n_test)
     assert (np.diff(values) <= 1e-12).all()
-    law = decoys.pmf(n, g, rho)
-    cost = decoys.loss(law, values)
-    assert -1e-12 <= cost <= decoys.loss(law, decoys.perfect(of, n, n_test, "above")) + 1e-12
+    pmf = decoys.pmf(n, g, rho)
+    cost = decoys.loss(pmf, values)
+    assert (
+        -1e-12
+        <= cost
+        <= decoys.loss(pmf, decoys.perfect(chosen_metric, n, n_test, "above")) + 1e-12
+    )
     assert decoys.loss(decoys.pmf(n, g / 2, rho), values) <= cost + 1e-12
 
 
@@ -427,18 +435,18 @@ def test_bad_input_is_refused_in_one_sentence(call, sentence):
 
 
 def test_good_items_above_that_do_not_count_by_every_choice_of_them():
-    of, goodness = metric("ndcg@2"), 0.3
+    chosen_metric, goodness = metric("ndcg@2"), 0.3
     ranks = RankIntervals([3, 1, 0], [0, 2, 0], [9, 9, 9])
-    found = decoys.uncounted(ranks, of, goodness)
+    values = decoys.uncounted(ranks, chosen_metric, goodness)
 
     def expected(above):
         total = 0.0
         for chosen in product([True, False], repeat=above):
             chance = prod(goodness if good else 1 - goodness for good in chosen)
-            total += chance * float(of(np.array([1 + above - sum(chosen)]))[0])
+            total += chance * float(chosen_metric(np.array([1 + above - sum(chosen)]))[0])
         return total
 
-    assert np.allclose(found, [expected(3), np.mean([expected(x) for x in (1, 2, 3)]), 1.0])
-    assert np.allclose(decoys.uncounted(ranks, of, 0.0), ranks.evaluate(of))
+    assert np.allclose(values, [expected(3), np.mean([expected(x) for x in (1, 2, 3)]), 1.0])
+    assert np.allclose(decoys.uncounted(ranks, chosen_metric, 0.0), ranks.evaluate(chosen_metric))
     with pytest.raises(ValueError, match="with a cut-off, such as recall@10, got AUC"):
         decoys.uncounted(ranks, metric("auc"), 0.1)

@@ -40,58 +40,64 @@ def test_errors_are_sums_over_all_ranks() -> None:
     protocol = Protocol(n, row["m"], replacement=False)
     squares: dict[str, list[float]] = {"adaptive": [], "fixed": []}
     for gamma in (0.05, 0.01):
-        made = bias_variance("ndcg@10", design, gamma)
-        theirs = bias_variance("ndcg@10", protocol, gamma)
-        for name, of in (("adaptive", made), ("fixed", theirs)):
-            bias, variance = of.bias(ranks).mean(), of.variance(ranks).mean() / users
+        adaptive = bias_variance("ndcg@10", design, gamma)
+        fixed = bias_variance("ndcg@10", protocol, gamma)
+        for name, estimator in (("adaptive", adaptive), ("fixed", fixed)):
+            bias, variance = estimator.bias(ranks).mean(), estimator.variance(ranks).mean() / users
             squares[name].append(bias**2 + variance)
             if gamma == 0.05:
                 assert row[f"{name}_bias"] == pytest.approx(bias, rel=1e-3, abs=1e-6)
                 assert row[f"{name}_sd"] == pytest.approx(np.sqrt(variance), rel=1e-3)
-    wanted = squares["adaptive"][0] / squares["fixed"][0]
-    assert row["ratio"] == pytest.approx(wanted, rel=1e-2)
+    ratio = squares["adaptive"][0] / squares["fixed"][0]
+    assert row["ratio"] == pytest.approx(ratio, rel=1e-2)
     assert row["ratio_best"] == pytest.approx(
         min(squares["adaptive"]) / min(squares["fixed"]), rel=1e-2
     )
 
 
 def test_the_bundle_has_every_recommender_and_comes_out_again() -> None:
-    kept = designs.bundled()
+    bundled = designs.bundled()
     for name in benchmark.DATA:
-        for first, most in designs.DESIGNS:
-            own = kept[(kept["data"] == name) & (kept["first"] == first) & (kept["most"] == most)]
-            assert set(own["recommender"]) == set(benchmark.ranks(name))
-            assert set(own["metric"]) == set(designs.METRICS)
+        for first, max_negatives in designs.DESIGNS:
+            rows = bundled[
+                (bundled["data"] == name)
+                & (bundled["first"] == first)
+                & (bundled["most"] == max_negatives)
+            ]
+            assert set(rows["recommender"]) == set(benchmark.ranks(name))
+            assert set(rows["metric"]) == set(designs.METRICS)
     two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
-    again = designs.compared(two, 20, 320, gammas=[0.01])
-    old = kept[(kept["data"] == "lastfm") & (kept["first"] == 20)]
+    recomputed = designs.compared(two, 20, 320, gammas=[0.01])
+    old = bundled[(bundled["data"] == "lastfm") & (bundled["first"] == 20)]
     old = old[old["recommender"].isin(two)].sort_values(["recommender", "metric"])
-    again = again.sort_values(["recommender", "metric"])
+    recomputed = recomputed.sort_values(["recommender", "metric"])
     for column in ("exact", "scores", "adaptive_bias", "adaptive_sd", "fixed_sd", "ratio"):
-        assert again[column].to_numpy() == pytest.approx(old[column].to_numpy(), rel=1e-3, abs=1e-7)
+        assert recomputed[column].to_numpy() == pytest.approx(
+            old[column].to_numpy(), rel=1e-3, abs=1e-7
+        )
 
 
 def test_split_ranks_item_by_item() -> None:
     rng = np.random.default_rng(SEED)
     data = benchmark.Sequences.of([rng.choice(30, 6, replace=False) for _ in range(40)])
     users = rng.permutation(40)[:25]
-    found = designs.split_ranks(data, 5, users, 8, 2)
+    split = designs.split_ranks(data, 5, users, 8, 2)
     learnt, held_out = data.without_last(1)
     scores = benchmark.pure_svd(learnt, 5)(np.arange(40))
     right = np.linalg.svd(learnt.matrix.toarray(), full_matrices=False)[2]
     rough = learnt.matrix.toarray() @ right[:2].T @ right[:2]
     counts = np.bincount(learnt.items, minlength=data.n_items)
 
-    for row, user in zip(found.itertuples(), users, strict=True):
-        own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]].tolist())
+    for row, user in zip(split.itertuples(), users, strict=True):
+        seen = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]].tolist())
         test = int(held_out[user])
-        others = [i for i in range(data.n_items) if i not in own and i != test]
-        above = [i for i in others if scores[user, i] > scores[user, test]]
-        popular = sorted(others, key=lambda i: (-counts[i], i))[:8]
-        near = sorted(others, key=lambda i: -rough[user, i])[:8]
+        negatives = [i for i in range(data.n_items) if i not in seen and i != test]
+        above = [i for i in negatives if scores[user, i] > scores[user, test]]
+        popular = sorted(negatives, key=lambda i: (-counts[i], i))[:8]
+        nearest = sorted(negatives, key=lambda i: -rough[user, i])[:8]
         assert row.above == len(above)
         assert row.popular == len(set(above) & set(popular))
-        assert row.search == len(set(above) & set(near))
+        assert row.search == len(set(above) & set(nearest))
 
 
 def test_what_is_left_over_by_bayes() -> None:
@@ -115,22 +121,22 @@ def test_the_design_that_costs_as_much() -> None:
 
 def test_designs_by_draws() -> None:
     # A thousand evaluations of the same users by each design.
-    n, whole, rest, of, times = 400, 12, 20, "ndcg@10", 1_000
+    n, n_whole, n_rest, metric_name, n_draws = 400, 12, 20, "ndcg@10", 1_000
     rng = np.random.default_rng(SEED)
-    above = np.minimum((rng.pareto(0.5, 60) * 3).astype(int), n - 1 - whole)
-    inside = np.minimum(rng.binomial(above, 0.6), whole)
+    above = np.minimum((rng.pareto(0.5, 60) * 3).astype(int), n - 1 - n_whole)
+    inside = np.minimum(rng.binomial(above, 0.6), n_whole)
     split = pd.DataFrame({"above": above, "popular": inside // 2, "search": inside})
-    found = designs.by_design(split, n, of, whole, rest).set_index("design")
-    exact = metric(of)(above + 1, n).mean()
+    table = designs.by_design(split, n, metric_name, n_whole, n_rest).set_index("design")
+    exact = metric(metric_name)(above + 1, n).mean()
     gamma = estimators.default_gamma(60)
     design = designs.adaptive_of_cost(above, n, 33)
-    adaptive = bias_variance(of, design, gamma)
-    strata = Stratified(n, whole, rest, replacement=False)
-    stratified = bias_variance(of, strata, gamma)
-    protocol = Protocol(n, whole + rest, replacement=False)
-    fixed = bias_variance(of, protocol, gamma)
+    adaptive = bias_variance(metric_name, design, gamma)
+    strata = Stratified(n, n_whole, n_rest, replacement=False)
+    stratified = bias_variance(metric_name, strata, gamma)
+    protocol = Protocol(n, n_whole + n_rest, replacement=False)
+    fixed = bias_variance(metric_name, protocol, gamma)
     averages: dict[str, list[float]] = {"fixed": [], "adaptive": [], "search": []}
-    for _ in range(times):
+    for _ in range(n_draws):
         averages["fixed"].append(float(fixed(protocol.draw(above + 1, rng)).mean()))
         averages["adaptive"].append(
             float(adaptive(design.places(*design.draw(above + 1, rng))).mean())
@@ -138,40 +144,40 @@ def test_designs_by_draws() -> None:
         drawn = strata.rest.draw(above - inside + 1, rng)
         averages["search"].append(float(stratified(inside + drawn, inside + 1).mean()))
     for name, values in averages.items():
-        sd = found.loc[name, "sd"]
+        sd = table.loc[name, "sd"]
         assert np.mean(values) - exact == pytest.approx(
-            found.loc[name, "bias"], abs=4 * sd / np.sqrt(times)
+            table.loc[name, "bias"], abs=4 * sd / np.sqrt(n_draws)
         )
         assert np.std(values) == pytest.approx(sd, rel=0.1)
-    trusted = metric(of)(inside + 1, n).mean() - exact
-    assert found.loc["search, trusted", "bias"] == pytest.approx(trusted)
-    assert found["left"].between(0, 1).all()
-    assert found.loc["search", "left"] <= found.loc["search, trusted", "left"] + 1e-12
+    trusted = metric(metric_name)(inside + 1, n).mean() - exact
+    assert table.loc["search, trusted", "bias"] == pytest.approx(trusted)
+    assert table["left"].between(0, 1).all()
+    assert table.loc["search", "left"] <= table.loc["search, trusted", "left"] + 1e-12
 
 
 @needs_data
 def test_strata_come_out_as_they_are_kept() -> None:
-    data, told = benchmark.DATA["ml-100k"](), benchmark.facts("ml-100k")
+    data, facts = benchmark.DATA["ml-100k"](), benchmark.facts("ml-100k")
     users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[: designs.USERS]
-    factors = int(told["recommenders"]["PureSVD"]["settings"]["factors"])
-    found = designs.split_ranks(data, factors, users, designs.WHOLE, designs.COARSE)
-    kept = designs.strata("ml-100k")
-    assert (found != kept).any(axis=1).mean() < 0.001  # scores may differ in their last digit
+    factors = int(facts["recommenders"]["PureSVD"]["settings"]["factors"])
+    split = designs.split_ranks(data, factors, users, designs.WHOLE, designs.COARSE)
+    bundled = designs.strata("ml-100k")
+    assert (split != bundled).any(axis=1).mean() < 0.001  # scores may differ in their last digit
     # The ranks are those of the benchmark, but for ties.
     places = benchmark.ranks("ml-100k")["PureSVD"]
     low, high = places.n_better, places.n_better + places.n_tied
-    assert ((kept["above"] >= low) & (kept["above"] <= high)).mean() > 0.999
+    assert ((bundled["above"] >= low) & (bundled["above"] <= high)).mean() > 0.999
 
 
 def test_fits_to_logs_come_out_as_they_are_kept() -> None:
-    kept = designs.bundled_fits()
+    bundled = designs.bundled_fits()
     for name, logs in designs.FITTED.items():
-        own = kept[kept["data"] == name]
-        assert set(own["recommender"]) == set(benchmark.ranks(name))
-        assert set(own["seed"]) == set(range(logs))
-    one = {"Popular": benchmark.ranks("lastfm")["Popular"]}
-    found = designs.fitted(one, *designs.DESIGNS[0], [1], ["ndcg@10"]).iloc[0]
-    old = kept.query("data == 'lastfm' and recommender == 'Popular' and seed == 1")
+        rows = bundled[bundled["data"] == name]
+        assert set(rows["recommender"]) == set(benchmark.ranks(name))
+        assert set(rows["seed"]) == set(range(logs))
+    ranks = {"Popular": benchmark.ranks("lastfm")["Popular"]}
+    row = designs.fitted(ranks, *designs.DESIGNS[0], [1], ["ndcg@10"]).iloc[0]
+    old = bundled.query("data == 'lastfm' and recommender == 'Popular' and seed == 1")
     old = old[old["metric"] == "ndcg@10"].iloc[0]
     for column in ("exact", "adaptive", "fixed"):
-        assert found[column] == pytest.approx(old[column], abs=2e-6)
+        assert row[column] == pytest.approx(old[column], abs=2e-6)

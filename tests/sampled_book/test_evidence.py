@@ -41,42 +41,45 @@ def test_moments_are_those_of_every_users_distribution(replacement):
         RankIntervals([2, 0, 5], [1, 0, 0], [10, 12, 10]),
     ]
     vectors = np.random.default_rng(2).normal(size=(5, 3))
-    found = evidence.moments(ranks, vectors, 4, replacement)
+    moments = evidence.moments(ranks, vectors, 4, replacement)
     means = np.zeros((2, 3, 3))
-    within = np.zeros((2, 3))
-    for row, each in enumerate(ranks):
+    variances = np.zeros((2, 3))
+    for row, intervals in enumerate(ranks):
         for user in range(3):
-            law = RankIntervals(
-                *([getattr(each, name)[user]] for name in ("n_better", "n_tied", "n_candidates"))
+            pmf = RankIntervals(
+                *(
+                    [getattr(intervals, name)[user]]
+                    for name in ("n_better", "n_tied", "n_candidates")
+                )
             )
-            law = law.sampled_pmf(4, replacement)[0]
+            pmf = pmf.sampled_pmf(4, replacement)[0]
             for k in range(3):
-                mean = math.fsum(law * vectors[:, k])
+                mean = math.fsum(pmf * vectors[:, k])
                 means[row, user, k] = mean
-                within[row, k] += math.fsum(law * (vectors[:, k] - mean) ** 2) / 3
-    assert np.allclose(found.mean, means.mean(axis=1))
-    assert np.allclose(found.within, within)
+                variances[row, k] += math.fsum(pmf * (vectors[:, k] - mean) ** 2) / 3
+    assert np.allclose(moments.mean, means.mean(axis=1))
+    assert np.allclose(moments.within, variances)
     for k in range(3):
-        assert np.allclose(found.between[k], np.cov(means[:, :, k], bias=True))
+        assert np.allclose(moments.between[k], np.cov(means[:, :, k], bias=True))
 
 
 @pytest.mark.parametrize("replacement", [False, True])
 def test_errors_and_orders_are_those_of_simulated_evaluations(toy, replacement):
-    m, of, draws = 20, "ndcg@10", 1_500
-    errors, pairs = evidence.exact(toy, m, replacement, [of])
+    m, metric_name, draws = 20, "ndcg@10", 1_500
+    errors, pairs = evidence.exact(toy, m, replacement, [metric_name])
     rng = np.random.default_rng(3)
     items = toy["Good"].n_candidates
     protocol = Protocol(round(items.mean()), m, replacement=replacement)
-    made = evidence.corrections(of, protocol, items.size, {1: 0.5, 40: 0.5})
+    corrections = evidence.corrections(metric_name, protocol, items.size, {1: 0.5, 40: 0.5})
     averages = {}
-    for name, each in toy.items():
-        above = np.array([each.ranks("random", rng) - 1 for _ in range(draws)])
+    for name, intervals in toy.items():
+        above = np.array([intervals.ranks("random", rng) - 1 for _ in range(draws)])
         if replacement:
             drawn = rng.binomial(m, above / (items - 1))
         else:
             drawn = rng.hypergeometric(above, items - 1 - above, m)
-        for by in ("naive", "bias-variance", "monotone"):
-            averages[name, by] = made[by].values[drawn].mean(axis=1)
+        for estimator in ("naive", "bias-variance", "monotone"):
+            averages[name, estimator] = corrections[estimator].values[drawn].mean(axis=1)
     for row in errors.to_dict("records"):
         if (row["recommender"], row["estimator"]) not in averages:
             continue
@@ -97,17 +100,17 @@ def test_the_interval_holds_the_metric_of_users_like_these_as_often_as_it_says(t
     chosen = errors[(errors["estimator"] == "bias-variance") & (errors["recommender"] == "Near")]
     row = chosen.iloc[0]
     rng = np.random.default_rng(4)
-    each = toy["Near"]
-    protocol = Protocol(round(each.n_candidates.mean()), 20, replacement=False)
+    intervals = toy["Near"]
+    protocol = Protocol(round(intervals.n_candidates.mean()), 20, replacement=False)
     values = evidence.corrections("recall@10", protocol, 300, {1: 1.0})["bias-variance"].values
-    held = 0
+    n_covered = 0
     for _ in range(2_000):
         users = rng.integers(300, size=300)
-        items = each.n_candidates[users]
-        above = each.n_better[users] + rng.integers(each.n_tied[users] + 1)
-        got = values[rng.hypergeometric(above, items - 1 - above, 20)]
-        held += abs(got.mean() - row["exact"]) < 1.96 * got.std() / math.sqrt(300)
-    assert abs(held / 2_000 - row["covered"]) < 0.02
+        items = intervals.n_candidates[users]
+        above = intervals.n_better[users] + rng.integers(intervals.n_tied[users] + 1)
+        reported = values[rng.hypergeometric(above, items - 1 - above, 20)]
+        n_covered += abs(reported.mean() - row["exact"]) < 1.96 * reported.std() / math.sqrt(300)
+    assert abs(n_covered / 2_000 - row["covered"]) < 0.02
 
 
 def test_what_is_always_level_is_no_order(toy):
@@ -120,9 +123,9 @@ def test_what_is_always_level_is_no_order(toy):
 
 def test_falls_spread_ties_and_miss_nobody():
     ranks = {"A": RankIntervals([0, 1, 3, 3], [0, 2, 0, 3], [9, 9, 9, 8])}
-    found = evidence.users_by_doubling(ranks).set_index("first")["users"]
+    users = evidence.users_by_doubling(ranks).set_index("first")["users"]
     # The second user is at 2, 3 or 4; the last one at 4, 5, 6 or 7.
-    assert found.to_dict() == pytest.approx({1: 1, 2: 2 / 3, 4: 1 / 3 + 2, 8: 0})
+    assert users.to_dict() == pytest.approx({1: 1, 2: 2 / 3, 4: 1 / 3 + 2, 8: 0})
 
 
 def test_a_rise_is_told_in_standard_errors():
@@ -150,12 +153,12 @@ def toy_errors():
 
 
 def test_a_correction_is_chosen_on_all_data_but_one():
-    found = evidence.best_correction(toy_errors(), "rmse").set_index("data")
+    choices = evidence.best_correction(toy_errors(), "rmse").set_index("data")
     # Without c: one is 1 and 1, two 2 and 3. Without a: one 1 and 6, two 3 and 1; without b alike.
-    assert found["chosen"].to_dict() == {"a": "two", "b": "two", "c": "one"}
-    assert found["best"].to_dict() == {"a": "one", "b": "one", "c": "two"}
-    assert found["value"].to_dict() == {"a": 2, "b": 3, "c": 6}
-    assert found["naive"].to_dict() == {"a": 4, "b": 5, "c": 2}
+    assert choices["chosen"].to_dict() == {"a": "two", "b": "two", "c": "one"}
+    assert choices["best"].to_dict() == {"a": "one", "b": "one", "c": "two"}
+    assert choices["value"].to_dict() == {"a": 2, "b": 3, "c": 6}
+    assert choices["naive"].to_dict() == {"a": 4, "b": 5, "c": 2}
     right = toy_errors().rename(columns={"rmse": "said_right"})
     chosen = evidence.best_correction(right, "said_right")["chosen"]
     assert chosen.tolist() == ["naive", "one", "naive"]  # means 3.5, 3.5 for one, and 4.5
@@ -168,12 +171,12 @@ def test_enough_negatives_are_checked_where_they_were_not_chosen():
         ("c", "ap", 20, 0.02), ("c", "ap", 200, 0.06),
     ]  # fmt: skip
     orders = pd.DataFrame(rows, columns=["data", "metric", "m", "wrong"])
-    found = evidence.enough_negatives(orders, {"a": 1_000, "b": 500, "c": 100}).set_index("data")
+    table = evidence.enough_negatives(orders, {"a": 1_000, "b": 500, "c": 100}).set_index("data")
     # Without c: too few at 0.04 (b, 20), enough from 0.2 (a, 200); of c's two cells one breaks it.
-    assert found.loc["c", ["share", "cells", "broken"]].tolist() == [0.2, 2, 1]
+    assert table.loc["c", ["share", "cells", "broken"]].tolist() == [0.2, 2, 1]
     # With c there is no share from which on the others are right: its largest is wrong.
-    assert found.loc[["a", "b"], "share"].isna().all()
-    assert found.loc[["a", "b"], "cells"].tolist() == [0, 0]
+    assert table.loc[["a", "b"], "share"].isna().all()
+    assert table.loc[["a", "b"], "cells"].tolist() == [0, 0]
 
 
 def test_a_table_can_be_looked_up_by_what_it_is_about():
@@ -211,13 +214,13 @@ def test_the_bundle_has_every_cell():
 
 def test_a_cell_of_the_bundle_is_what_is_computed():
     ranks = benchmark.ranks("lastfm")
-    kept = {kind: evidence.bundled(kind, ["lastfm"]) for kind in KINDS}
+    bundled = {kind: evidence.bundled(kind, ["lastfm"]) for kind in KINDS}
     for kind, table in zip(KINDS, evidence.exact(ranks, 20, True), strict=False):
-        rows = kept[kind][(kept[kind]["m"] == 20) & kept[kind]["replacement"]]
+        rows = bundled[kind][(bundled[kind]["m"] == 20) & bundled[kind]["replacement"]]
         same(rows, table)
     for kind, table in zip(KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False):
-        cell = (kept[kind]["m"] == 20) & (kept[kind]["metric"] == "recall@10")
-        rows = kept[kind][cell & (kept[kind]["draw"] == 0)]
+        cell = (bundled[kind]["m"] == 20) & (bundled[kind]["metric"] == "recall@10")
+        rows = bundled[kind][cell & (bundled[kind]["draw"] == 0)]
         same(rows, table)
 
 
@@ -225,17 +228,19 @@ def same(rows, table):
     assert len(rows) == len(table) > 0
     for column in table:
         if pd.api.types.is_numeric_dtype(table[column]) and table[column].dtype != bool:
-            given, found = rows[column].to_numpy(float), table[column].to_numpy(float)
+            expected, computed = rows[column].to_numpy(float), table[column].to_numpy(float)
             # How short a range is depends on how near a fit comes to its optimum.
             close = {"rtol": 0.01, "atol": 2e-4} if column in ("low", "high") else {"rtol": 2e-4}
-            assert np.allclose(given, found, equal_nan=True, **({"atol": 1e-6} | close)), column
+            assert np.allclose(expected, computed, equal_nan=True, **({"atol": 1e-6} | close)), (
+                column
+            )
         else:
             assert rows[column].astype(str).tolist() == table[column].astype(str).tolist(), column
 
 
 def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
-    few = {"Good": toy["Good"], "Popular": toy["Poor"], "Random": toy["Random"]}
-    benchmark.write("toy", few, {}, {}, tmp_path)
+    ranks = {"Good": toy["Good"], "Popular": toy["Poor"], "Random": toy["Random"]}
+    benchmark.write("toy", ranks, {}, {}, tmp_path)
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
     assert "toy, m 20, metric ndcg@10" in capsys.readouterr().out
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
@@ -249,4 +254,4 @@ def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
     assert evidence.main(["--ranks", str(tmp_path / "nowhere")]) == 2
     assert "must hold ranks" in capsys.readouterr().err
     with pytest.raises(ValueError, match="toy must have users with more than 900 candidates"):
-        evidence.run("toy", few, tmp_path, [900])
+        evidence.run("toy", ranks, tmp_path, [900])

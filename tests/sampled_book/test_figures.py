@@ -38,11 +38,11 @@ def test_a_curve_without_points_keeps_the_marks_of_the_others(ax):
 
 
 def test_the_matrix_leaves_out_what_cannot_happen(ax):
-    law = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
-    figures.pmf_matrix(ax, law)
+    pmf = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
+    figures.pmf_matrix(ax, pmf)
     shade = ax.images[0].get_array()
-    assert np.array_equal(shade.mask, law == 0)
-    assert np.allclose(shade.filled(0) ** 2, law)
+    assert np.array_equal(shade.mask, pmf == 0)
+    assert np.allclose(shade.filled(0) ** 2, pmf)
     # Rank 1 on top; without replacement every cell right of the diagonal is empty.
     assert ax.get_ylim() == (6.5, 0.5)
     assert shade.mask[np.triu_indices(4, k=1)].all()
@@ -85,8 +85,11 @@ def test_errors_by_gamma_star_the_least_of_each_curve(ax):
 
 
 def test_estimates_draw_means_spreads_and_exact_values(ax):
-    found = {"A": ([4.0, 5.0], [1.0, 2.0], [4.2, np.nan]), "B": ([3.0, 2.0], [0.5, 0.5], [3, 2])}
-    figures.estimates(ax, ["CLS", "BV 1"], found, {"A": 6.0, "B": 2.5})
+    estimates = {
+        "A": ([4.0, 5.0], [1.0, 2.0], [4.2, np.nan]),
+        "B": ([3.0, 2.0], [0.5, 0.5], [3, 2]),
+    }
+    figures.estimates(ax, ["CLS", "BV 1"], estimates, {"A": 6.0, "B": 2.5})
     heights = [np.asarray(line.get_ydata(), dtype=float) for line in ax.lines]
     assert heights[0].tolist() == [6.0, 6.0]
     assert heights[1].tolist() == [4.0, 5.0]
@@ -132,8 +135,12 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
 
 
 def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
-    found = {"naive": (0.3, 0.2, 0.4), "least bias": (-136.0, -300.0, 50.0), "rank": (34.0, 0, 70)}
-    figures.intervals(ax, {"A": found}, {})
+    intervals = {
+        "naive": (0.3, 0.2, 0.4),
+        "least bias": (-136.0, -300.0, 50.0),
+        "rank": (34.0, 0, 70),
+    }
+    figures.intervals(ax, {"A": intervals}, {})
     assert ax.get_xlim() == (-0.1, 1.1)
     drawn = [(line.get_marker(), float(line.get_xdata()[0])) for line in ax.lines]
     assert drawn[1:] == [("<", -0.1), (">", 1.1)]
@@ -177,18 +184,18 @@ def test_shrinking_draws_both_ends_of_each(ax):
 
 
 def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
-    few = figures.marks(["CLS", "BV 0.1"])
-    more = figures.marks(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
-    assert len({mark["color"] for mark in more.values()}) == 5
-    assert all(few[name] == more[name] for name in few)
-    other = figures.marks(["A", "naive", "monotone", "corrected"])
-    assert other["A"] == figures.MARKS[0]
-    assert other["naive"] == more["uncorrected"]
-    assert other["monotone"] == few["CLS"]
+    two_marks = figures.marks(["CLS", "BV 0.1"])
+    five_marks = figures.marks(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
+    assert len({mark["color"] for mark in five_marks.values()}) == 5
+    assert all(two_marks[name] == five_marks[name] for name in two_marks)
+    mixed_marks = figures.marks(["A", "naive", "monotone", "corrected"])
+    assert mixed_marks["A"] == figures.MARKS[0]
+    assert mixed_marks["naive"] == five_marks["uncorrected"]
+    assert mixed_marks["monotone"] == two_marks["CLS"]
     assert len({str(m) for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
     assert len({m["marker"] for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
     figures.curves(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
-    assert [line.get_color() for line in ax.lines] == ["black", few["CLS"]["color"]]
+    assert [line.get_color() for line in ax.lines] == ["black", two_marks["CLS"]["color"]]
     assert ax.lines[0].get_linestyle() == "-"
 
 

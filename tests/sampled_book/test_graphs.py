@@ -17,12 +17,17 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 def enumerated(better, tied, items, m, name):
     """Mean of a metric over all samples of m of the other candidates and all orders of ties."""
-    of, values = metric(name), []
+    chosen_metric, values = metric(name), []
     for sample in combinations(range(items - 1), min(m, items - 1)):
         above = sum(i < better for i in sample)
-        level = sum(better <= i < better + tied for i in sample)
+        n_tied = sum(better <= i < better + tied for i in sample)
         values.append(
-            np.mean([of([above + j + 1], n_items=len(sample) + 1)[0] for j in range(level + 1)])
+            np.mean(
+                [
+                    chosen_metric([above + j + 1], n_items=len(sample) + 1)[0]
+                    for j in range(n_tied + 1)
+                ]
+            )
         )
     return np.mean(values)
 
@@ -45,10 +50,10 @@ def test_filtering_may_leave_fewer_negatives():
 
 def test_adjusted_metrics_have_the_moments_of_a_random_order_taken_out():
     # All ranks of two predictions among 3 and 5 candidates are equally likely.
-    found = [graphs.adjusted([a, b], [2, 4]) for a, b in product(range(3), range(5))]
-    means = {name: np.mean([one[name] for one in found]) for name in found[0]}
+    rows = [graphs.adjusted([a, b], [2, 4]) for a, b in product(range(3), range(5))]
+    means = {name: np.mean([row[name] for row in rows]) for name in rows[0]}
     assert means == pytest.approx({"AMR": 1, "AMRI": 0, "z": 0}, abs=1e-12)
-    assert np.var([one["z"] for one in found]) == pytest.approx(1)
+    assert np.var([row["z"] for row in rows]) == pytest.approx(1)
     assert graphs.adjusted([0, 0], [2, 4])["AMRI"] == 1
     assert graphs.adjusted([2, 4], [2, 4])["AMRI"] == -1
 
@@ -71,23 +76,23 @@ def test_a_log_has_the_expected_metrics_and_two_instances_of_each_triple():
     log = graphs.sampled_log("kinships", 10)
     frame = log.frame
     assert frame.groupby(["recommender", "user"])["instance"].nunique().eq(2).all()
-    for name, each in places.items():
-        own = frame[frame["recommender"] == name]
-        sampled = RankIntervals(own["n_better"], own["n_tied"], own["n_negatives"] + 1)
-        drawn, mean = sampled.evaluate("rr"), graphs.expected(each, 10, "rr").mean()
+    for name, intervals in places.items():
+        rows = frame[frame["recommender"] == name]
+        sampled = RankIntervals(rows["n_better"], rows["n_tied"], rows["n_negatives"] + 1)
+        drawn, mean = sampled.evaluate("rr"), graphs.expected(intervals, 10, "rr").mean()
         assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(drawn.size) + 1e-9
         # Heads come first in the bundle, and a triple's head before its tail in the log.
-        assert (own["n_items"].to_numpy().reshape(-1, 2).T.ravel() == each.n_candidates).all()
-    again = graphs.sampled_log("kinships", 10).frame
-    pd.testing.assert_frame_equal(frame, again)
+        assert (rows["n_items"].to_numpy().reshape(-1, 2).T.ravel() == intervals.n_candidates).all()
+    redrawn = graphs.sampled_log("kinships", 10).frame
+    pd.testing.assert_frame_equal(frame, redrawn)
 
 
 def test_reversed_pairs_are_those_of_both_columns():
     rows = [("g", name, "rr", 5, exact, sampled) for name, exact, sampled in
             (("A", 0.5, 0.6), ("B", 0.4, 0.7), ("C", 0.3, 0.5), ("D", 0.2, 0.55))]  # fmt: skip
     table = pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
-    found = graphs.reversed_pairs(table).iloc[0]
-    assert (found["pairs"], found["reversed"], found["which"]) == (6, 2, "A and B, C and D")
+    row = graphs.reversed_pairs(table).iloc[0]
+    assert (row["pairs"], row["reversed"], row["which"]) == (6, 2, "A and B, C and D")
 
 
 def test_auc_is_the_same_in_expectation_and_mrr_is_not():
@@ -103,15 +108,15 @@ def test_auc_is_the_same_in_expectation_and_mrr_is_not():
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_bundled_ranks_are_whole(graph):
-    found, told = graphs.ranks(graph), graphs.facts(graph)
-    assert list(found) == list(MODELS)
-    sizes = [places.n_candidates for places in found.values()]
+    ranks, facts = graphs.ranks(graph), graphs.facts(graph)
+    assert list(ranks) == list(MODELS)
+    sizes = [places.n_candidates for places in ranks.values()]
     assert all(np.array_equal(size, sizes[0]) for size in sizes)
-    assert sizes[0].size == 2 * told["test"]
-    assert 2 <= sizes[0].min() <= sizes[0].max() <= told["entities"]
-    assert set(told["versions"]) == {"numpy", "pykeen", "torch"}
+    assert sizes[0].size == 2 * facts["test"]
+    assert 2 <= sizes[0].min() <= sizes[0].max() <= facts["entities"]
+    assert set(facts["versions"]) == {"numpy", "pykeen", "torch"}
     for name in MODELS:
-        assert told["models"][name]["settings"] == graphs.settings(graph, name)
+        assert facts["models"][name]["settings"] == graphs.settings(graph, name)
 
 
 def test_bundle_is_small():
@@ -129,17 +134,17 @@ SHAPE = {"entities": 9, "relations": 2, "training": 30, "validation": 3, "test":
 @pytest.fixture
 def trained(monkeypatch):
     """Stands for PyKEEN: how often each model was asked for, and ranks that can be moved."""
-    asked = []
+    calls = []
 
     def compute(graph, name):
-        asked.append((graph, name))
+        calls.append((graph, name))
         settings = {"settings": graphs.settings(graph, name)}
         return RankIntervals([0, 3, 1, 0, 2, 5], [0, 1, 0, 0, 0, 0], [9, 9, 7, 9, 9, 8]), settings
 
     monkeypatch.setattr(graphs, "compute", compute)
     monkeypatch.setattr(graphs, "shape", lambda graph: dict(SHAPE))
     monkeypatch.setattr(graphs, "version", lambda name: "0")
-    return asked
+    return calls
 
 
 def test_what_is_there_is_not_computed_again(trained, tmp_path, capsys):
@@ -161,20 +166,20 @@ def test_the_check_tells_what_moved(trained, tmp_path, capsys, monkeypatch):
     assert graphs.main(arguments) == 0
     assert graphs.main([*arguments, "--check"]) == 0
     assert "as they are kept" in capsys.readouterr().out
-    kept, told = graphs.ranks("nations", tmp_path), graphs.facts("nations", tmp_path)
+    ranks, facts = graphs.ranks("nations", tmp_path), graphs.facts("nations", tmp_path)
 
     def check(**changes):
-        benchmark.write("nations", kept | changes, told, {}, tmp_path)
+        benchmark.write("nations", ranks | changes, facts, {}, tmp_path)
         assert graphs.main([*arguments, "--check"]) == 1
         return capsys.readouterr().out.strip()
 
-    old = kept["DistMult"]
+    old = ranks["DistMult"]
     moved = RankIntervals(old.n_better + (np.arange(6) == 1), old.n_tied, old.n_candidates)
     assert check(Frequency=moved) == "nations, Frequency: ranks differ for 1 predictions"
     worse = RankIntervals(old.n_better + 1, old.n_tied, old.n_candidates)
     assert check(DistMult=worse).startswith("nations, DistMult: MRR is 0.")
-    fewer = {name: RankIntervals(old.n_better, old.n_tied, old.n_candidates + 1) for name in kept}
-    assert "other candidates were left" in check(**fewer)
+    larger = {name: RankIntervals(old.n_better, old.n_tied, old.n_candidates + 1) for name in ranks}
+    assert "other candidates were left" in check(**larger)
     monkeypatch.setattr(graphs, "shape", lambda graph: SHAPE | {"test": 4})
     assert check() == "nations: test must be 3, got 4"
 

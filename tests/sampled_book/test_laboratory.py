@@ -23,42 +23,44 @@ from sampled_metrics.results import Comparison
 
 def test_errors_over_all_ranks_are_those_of_each_rank():
     protocol = Protocol(40, 6, replacement=False)
-    made = [estimators.naive(name, protocol) for name in ("ap", "recall@2")]
-    for e, found in zip(made, correcting.root_mean_squares(made), strict=True):
+    naive_estimators = [estimators.naive(name, protocol) for name in ("ap", "recall@2")]
+    for e, errors in zip(
+        naive_estimators, correcting.root_mean_squares(naive_estimators), strict=True
+    ):
         bias2, noise = [], []
         for r in range(1, 41):
-            law = np.array(exact_pmf(40, 6, r, False), dtype=float)
-            mean = law @ e.values
+            pmf = np.array(exact_pmf(40, 6, r, False), dtype=float)
+            mean = pmf @ e.values
             bias2.append((mean - float(e.metric(r, 40))) ** 2)
-            noise.append(law @ (e.values - mean) ** 2)
-        assert found == pytest.approx(np.sqrt([np.mean(bias2), np.mean(noise)]), rel=1e-12)
+            noise.append(pmf @ (e.values - mean) ** 2)
+        assert errors == pytest.approx(np.sqrt([np.mean(bias2), np.mean(noise)]), rel=1e-12)
 
 
 @pytest.mark.parametrize("gamma", [None, 0.2])
 def test_expectations_by_negatives_and_the_first_right_order(gamma):
     ranks, n = {"A": [1, 14, 18], "B": [2, 3, 19]}, [20] * 3
-    found = corrected_movielens.expected_by_negatives("ndcg", ranks, n, range(1, 20), gamma)
+    expected = corrected_movielens.expected_by_negatives("ndcg", ranks, n, range(1, 20), gamma)
     for m in (1, 7, 19):
         values = metric("ndcg")(np.arange(1, m + 2), m + 1)
         if gamma is not None:
-            whole = Protocol(20, m, replacement=True)
-            values = estimators.bias_variance("ndcg", whole, gamma).values
-        for name, each in ranks.items():
-            laws = np.array([exact_pmf(20, m, r, False) for r in each], dtype=float)
-            assert found.loc[m, name] == pytest.approx((laws @ values).mean(), rel=1e-12)
+            protocol = Protocol(20, m, replacement=True)
+            values = estimators.bias_variance("ndcg", protocol, gamma).values
+        for name, true_ranks in ranks.items():
+            pmfs = np.array([exact_pmf(20, m, r, False) for r in true_ranks], dtype=float)
+            assert expected.loc[m, name] == pytest.approx((pmfs @ values).mean(), rel=1e-12)
     if gamma is not None:
         exact = [metric("ndcg")(r).mean() for r in ranks.values()]
-        right = np.sign(found["A"] - found["B"]) == np.sign(exact[0] - exact[1])
-        first = corrected_movielens.first_right("ndcg", ranks, n, found, gamma)
+        right = np.sign(expected["A"] - expected["B"]) == np.sign(exact[0] - exact[1])
+        first = corrected_movielens.first_right("ndcg", ranks, n, expected, gamma)
         after = right[::-1].cummin()[::-1]
         assert first == (int(after.idxmax()) if after.any() else None)
 
 
 def test_two_negatives_leave_a_parabola():
     """In a large catalogue: the share that no line explains of the very expectation."""
-    every = np.arange(1, 4_001)
+    ranks = np.arange(1, 4_001)
     for name in ("ap", "ndcg", "recall@1"):
-        curve = estimators.naive(name, Protocol(4_000, 2, replacement=True)).expected(every)
+        curve = estimators.naive(name, Protocol(4_000, 2, replacement=True)).expected(ranks)
         share = one_negative.not_linear(curve)
         assert one_negative.limit_of_two(name) == pytest.approx(share, rel=2e-3)
 
@@ -78,7 +80,7 @@ def test_joint_laws_and_closed_variances_are_those_of_every_sample(replacement):
     for (a, b), count in tally.items():
         assert joint[a - 1, b - 2] == pytest.approx(count / tally.total())
     assert joint.sum() == pytest.approx(1)
-    for name, found in (
+    for name, variance in (
         ("auc", several_items.auc_variance(np.array(ranks), protocol)),
         (
             "recall@2",
@@ -88,7 +90,7 @@ def test_joint_laws_and_closed_variances_are_those_of_every_sample(replacement):
         e = estimators.naive(name, protocol)
         values = {key: e.values[0][key[0] - 1] + e.values[1][key[1] - 2] for key in tally}
         drawn = [values[key] for key, count in tally.items() for _ in range(count)]
-        assert found == pytest.approx(np.var(drawn), rel=1e-12)
+        assert variance == pytest.approx(np.var(drawn), rel=1e-12)
 
 
 def test_verdicts_are_counted_as_they_are():
@@ -102,22 +104,22 @@ def test_verdicts_are_counted_as_they_are():
     frame["verdict"] = ["B beats A", "A beats C", evaluation.UNKNOWN]
     frame["assumption"] = ["none", "decreasing at the top", ""]
     frame["warrant"] = ["proved", "proved", ""]
-    found = Comparison.__new__(Comparison)
-    object.__setattr__(found, "frame", frame)
+    comparison = Comparison.__new__(Comparison)
+    object.__setattr__(comparison, "frame", frame)
     exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
-    texts = your_log.compare_texts({"ap": found}, "ap", exact)
+    texts = your_log.compare_texts({"ap": comparison}, "ap", exact)
     assert [texts[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
     assert texts["log_opposite"] == 1
     assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
     assert texts["log_wrong"].endswith("wrong for 3 of them.")
     assert (
-        your_log.compare_texts({"ap": found}, "ap", {})["log_right"]
+        your_log.compare_texts({"ap": comparison}, "ap", {})["log_right"]
         == "The truth is not known here."
     )
-    shown = your_log.compare_table({"ap": found}, exact)
+    shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
     assert shown["Possible"][0] == "\N{MINUS SIGN}0.300 to 0.000"
-    assert "Exact" not in your_log.compare_table({"ap": found}, {})
+    assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
 
 
 def test_the_halves_of_a_table_are_counted_as_they_are():
@@ -125,8 +127,8 @@ def test_the_halves_of_a_table_are_counted_as_they_are():
     ends |= {f"high{end}": 0.3 for end in published.ENDINGS.values()}
     rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4], "guess": [0.2, 0.2, 0.1]})
     rows = rows.assign(dataset="D", metric="hit@10", printed=[0.4, 0.5, 0.6], **ends)
-    known = pd.DataFrame({"assumption": ["none", "", ""]})
-    texts = published.texts(rows, known, rows.iloc[:2])
+    orders = pd.DataFrame({"assumption": ["none", "", ""]})
+    texts = published.texts(rows, orders, rows.iloc[:2])
     assert (texts["pub_settled"], texts["pub_known"], texts["pub_total"]) == (1, 3, 3)
     assert texts["pub_outside"] == "C on D"
     assert texts["pub_wrong"] == 2  # A and B tie in the guess; both are before C there

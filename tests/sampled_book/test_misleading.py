@@ -26,11 +26,13 @@ def mean_by_enumeration(name: str, ranks: list[int], n: int, m: int) -> float:
 
 @pytest.mark.parametrize("name", ["ap", "recall@2"])
 def test_a_course_has_every_expectation_and_every_crossing(name: str) -> None:
-    found = course(TOY, name, Protocol(12, 11, replacement=False), points=50)
-    assert found.expected.index.tolist() == list(range(1, 12))
+    toy_course = course(TOY, name, Protocol(12, 11, replacement=False), points=50)
+    assert toy_course.expected.index.tolist() == list(range(1, 12))
     slowly = {m: [mean_by_enumeration(name, r, 12, m) for r in TOY.values()] for m in range(1, 12)}
-    assert found.expected.to_numpy() == pytest.approx(np.array(list(slowly.values())), rel=1e-12)
-    assert found.exact == pytest.approx({k: metric(name)(r).mean() for k, r in TOY.items()})
+    assert toy_course.expected.to_numpy() == pytest.approx(
+        np.array(list(slowly.values())), rel=1e-12
+    )
+    assert toy_course.exact == pytest.approx({k: metric(name)(r).mean() for k, r in TOY.items()})
     crossed = set()
     for before, after in pairwise(slowly):
         for i, j in ((0, 1), (0, 2), (1, 2)):
@@ -38,16 +40,16 @@ def test_a_course_has_every_expectation_and_every_crossing(name: str) -> None:
             if gaps[0] * gaps[1] < 0:
                 crossed.add((after, round((slowly[after][i] + slowly[after][j]) / 2, 10)))
     assert crossed
-    assert {(m, round(height, 10)) for m, height in found.crossings} == crossed
+    assert {(m, round(height, 10)) for m, height in toy_course.crossings} == crossed
 
 
 def test_relative_courses_average_one_and_keep_their_order() -> None:
-    whole = course(TOY, "ndcg", Protocol(12, 11, replacement=False))
-    found = whole.relative()
-    assert found.expected.mean(axis=1).to_numpy() == pytest.approx(1)
-    assert np.mean(list(found.exact.values())) == pytest.approx(1)
-    for (m, height), (_, before) in zip(found.crossings, whole.crossings, strict=True):
-        assert height == pytest.approx(before / whole.expected.loc[m].mean())
+    toy_course = course(TOY, "ndcg", Protocol(12, 11, replacement=False))
+    relative = toy_course.relative()
+    assert relative.expected.mean(axis=1).to_numpy() == pytest.approx(1)
+    assert np.mean(list(relative.exact.values())) == pytest.approx(1)
+    for (m, height), (_, before) in zip(relative.crossings, toy_course.crossings, strict=True):
+        assert height == pytest.approx(before / toy_course.expected.loc[m].mean())
 
 
 def test_what_a_line_leaves_is_that_of_a_regression() -> None:
@@ -58,57 +60,60 @@ def test_what_a_line_leaves_is_that_of_a_regression() -> None:
 
 def test_mean_over_ties_is_that_of_every_place() -> None:
     intervals = RankIntervals([1, 0], [3, 0], [9, 9])
-    found = under_ties(intervals, ["ap", "auc"], 4, seed=1)
-    places, alone = range(2, 6), [1]
+    table = under_ties(intervals, ["ap", "auc"], 4, seed=1)
+    tied_ranks, untied_ranks = range(2, 6), [1]
     for name, column in (("ap", "AP"), ("auc", "AUC")):
-        exact = [np.mean([metric(name)(r, 9) for r in ranks]) for ranks in (places, alone)]
+        exact = [
+            np.mean([metric(name)(r, 9) for r in ranks]) for ranks in (tied_ranks, untied_ranks)
+        ]
         sampled = [
             np.mean([mean_by_enumeration(name, [r], 9, 4) for r in ranks])
-            for ranks in (places, alone)
+            for ranks in (tied_ranks, untied_ranks)
         ]
-        assert found.loc[("mean", "exact"), column] == pytest.approx(100 * np.mean(exact))
-        assert found.loc[("mean", "sampled"), column] == pytest.approx(100 * np.mean(sampled))
+        assert table.loc[("mean", "exact"), column] == pytest.approx(100 * np.mean(exact))
+        assert table.loc[("mean", "sampled"), column] == pytest.approx(100 * np.mean(sampled))
     best = [mean_by_enumeration("ap", [r], 9, 4) for r in (2, 1)]
-    assert found.loc[("optimistic", "sampled"), "AP"] == pytest.approx(100 * np.mean(best))
+    assert table.loc[("optimistic", "sampled"), "AP"] == pytest.approx(100 * np.mean(best))
 
 
 def test_an_average_over_ties_is_that_of_every_place() -> None:
     intervals = RankIntervals([1, 0, 4], [3, 0, 2], [9, 9, 9])
     for name in ("ap", "recall@2", "auc"):
-        each = [mean_by_enumeration(name, list(r), 9, 4) for r in (range(2, 6), [1], range(5, 8))]
-        assert averaged(intervals, name, 4) == pytest.approx(np.mean(each), rel=1e-12)
+        means = [mean_by_enumeration(name, list(r), 9, 4) for r in (range(2, 6), [1], range(5, 8))]
+        assert averaged(intervals, name, 4) == pytest.approx(np.mean(means), rel=1e-12)
 
 
 def test_the_start_page_says_from_where_the_order_is_right() -> None:
     ranks = {"X": np.repeat([1, 9, 12], 10), "Z": np.repeat([2, 2, 59], 10)}
-    n, none = np.full(30, 60), np.zeros(30, dtype=int)
-    intervals = {name: RankIntervals(r - 1, none, n) for name, r in ranks.items()}
-    _, _, told = opening(intervals, "recall@3", 12, points=4)
-    whole = Protocol(60, 59, replacement=False)
-    (last,) = [m for m in course(ranks, "recall@3", whole).orders.flips if m > 12]
-    assert told["late"] == last
+    n, zeros = np.full(30, 60), np.zeros(30, dtype=int)
+    intervals = {name: RankIntervals(r - 1, zeros, n) for name, r in ranks.items()}
+    _, _, texts = opening(intervals, "recall@3", 12, points=4)
+    protocol = Protocol(60, 59, replacement=False)
+    (last,) = [m for m in course(ranks, "recall@3", protocol).orders.flips if m > 12]
+    assert texts["late"] == last
 
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_items_are_drawn_as_said_and_the_test_tells_the_ways_apart(replacement: bool) -> None:
     drawn = by_items(30, 10, 7, replacement, 4_000, seed=1)
     p = {
-        way: chi_square(drawn, Protocol(30, 10, replacement=way).pmf(7))[2] for way in (True, False)
+        assumed: chi_square(drawn, Protocol(30, 10, replacement=assumed).pmf(7))[2]
+        for assumed in (True, False)
     }
     assert p[replacement] > 1e-3
     assert p[not replacement] < 1e-6
 
 
 def test_without_pooling_chi_square_is_that_of_scipy() -> None:
-    law = np.array([0.2, 0.3, 0.5])
+    pmf = np.array([0.2, 0.3, 0.5])
     counts = np.array([25, 28, 47])
-    found = stats.chisquare(counts, 100 * law)
-    statistic, cells, p = chi_square(np.repeat([1, 2, 3], counts), law)
-    assert (statistic, p) == pytest.approx((found.statistic, found.pvalue))
+    reference = stats.chisquare(counts, 100 * pmf)
+    statistic, cells, p = chi_square(np.repeat([1, 2, 3], counts), pmf)
+    assert (statistic, p) == pytest.approx((reference.statistic, reference.pvalue))
     assert cells == 3
 
 
 def test_the_integral_is_the_sum() -> None:
-    law = exact_pmf(9, 4, 5, False)
-    summed = sum(float(q) / np.log2(x + 2) for x, q in enumerate(law))
-    assert float(ndcg_by_integral(law)) == pytest.approx(summed, rel=1e-14)
+    pmf = exact_pmf(9, 4, 5, False)
+    summed = sum(float(q) / np.log2(x + 2) for x, q in enumerate(pmf))
+    assert float(ndcg_by_integral(pmf)) == pytest.approx(summed, rel=1e-14)

@@ -27,13 +27,15 @@ def test_shares_are_the_popularity_above_the_test_item(sequences):
     low, high = benchmark.popularity_above(entry, scores, learnt, held_out, users)
     counts = np.bincount(learnt.items, minlength=learnt.n_items)
     for row, user in enumerate(users):
-        own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
-        others = [i for i in range(learnt.n_items) if i not in own and i != held_out[user]]
-        given = scores(np.array([user]))[0]
-        mine = given[held_out[user]]
-        total = sum(counts[i] for i in others)
-        above = sum(counts[i] for i in others if given[i] > mine * (1 + 1e-9))
-        tied = sum(counts[i] for i in others if math.isclose(given[i], mine, rel_tol=1e-9))
+        seen = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
+        negatives = [i for i in range(learnt.n_items) if i not in seen and i != held_out[user]]
+        user_scores = scores(np.array([user]))[0]
+        test_score = user_scores[held_out[user]]
+        total = sum(counts[i] for i in negatives)
+        above = sum(counts[i] for i in negatives if user_scores[i] > test_score * (1 + 1e-9))
+        tied = sum(
+            counts[i] for i in negatives if math.isclose(user_scores[i], test_score, rel_tol=1e-9)
+        )
         assert math.isclose(low[row], above / total, abs_tol=1e-12)
         assert math.isclose(high[row], (above + tied) / total, abs_tol=1e-12)
 
@@ -42,11 +44,11 @@ def test_bins_keep_every_user_and_the_mean_share():
     rng = np.random.default_rng(5)
     low = np.concatenate([rng.random(200) ** 4, [0.0, 1.0]])
     high = np.minimum(1.0, low + np.where(rng.random(202) < 0.5, 0.0, rng.random(202)))
-    found = benchmark.in_bins(low, high)
-    assert math.isclose(found["users"].sum(), 202)
-    assert math.isclose(found["share"] @ found["users"], ((low + high) / 2).sum(), rel_tol=1e-12)
-    assert found["share"].between(0, 1).all()
-    assert found["share"].is_monotonic_increasing
+    bins = benchmark.in_bins(low, high)
+    assert math.isclose(bins["users"].sum(), 202)
+    assert math.isclose(bins["share"] @ bins["users"], ((low + high) / 2).sum(), rel_tol=1e-12)
+    assert bins["share"].between(0, 1).all()
+    assert bins["share"].is_monotonic_increasing
 
 
 def test_reports_among_popular_negatives_are_those_of_drawn_ones():
@@ -54,10 +56,10 @@ def test_reports_among_popular_negatives_are_those_of_drawn_ones():
     low = rng.random(400) ** 2
     high = np.minimum(1.0, low + np.where(rng.random(400) < 0.3, 0.2, 0.0))
     shares = benchmark.in_bins(low, high).assign(recommender="A")
-    found = protocols.among_popular(shares, "ndcg@10", 50)["A"]
+    expected = protocols.among_popular(shares, "ndcg@10", 50)["A"]
     drawn = rng.binomial(50, rng.uniform(low, high, (4_000, 400)))
     values = np.where(drawn < 10, 1 / np.log2(drawn + 2), 0.0).mean(axis=1)
-    assert abs(values.mean() - found) < 5 * values.std() / math.sqrt(4_000) + 1e-4
+    assert abs(values.mean() - expected) < 5 * values.std() / math.sqrt(4_000) + 1e-4
 
 
 def test_pairs_turn_round_where_the_signs_differ_and_the_order_rests_on_enough_users():
@@ -68,8 +70,8 @@ def test_pairs_turn_round_where_the_signs_differ_and_the_order_rests_on_enough_u
         [("ap", a, b, 3 if (a, b) == ("A", "C") else 30) for a, b in combinations("ABC", 2)],
         columns=["metric", "first", "second", "users"],
     )
-    found = protocols.reversed_orders(of_each, pairs, "ap")
-    assert found.to_dict() == {"sample": 1, "pairs": 2}  # A and B; A and C rests on three
+    counts = protocols.reversed_orders(of_each, pairs, "ap")
+    assert counts.to_dict() == {"sample": 1, "pairs": 2}  # A and B; A and C rests on three
 
 
 def test_fewer_users_have_the_orders_of_drawn_users():
@@ -80,38 +82,38 @@ def test_fewer_users_have_the_orders_of_drawn_users():
         for name, power in (("A", 2.0), ("B", 2.6), ("Random", 1.0))
     }
     ranks["Popular"] = ranks.pop("A")
-    found = protocols.fewer_users(ranks, 24, ["ndcg@10"]).iloc[0]
-    assert found["users"] == 50
+    row = protocols.fewer_users(ranks, 24, ["ndcg@10"]).iloc[0]
+    assert row["users"] == 50
     values = [ranks[name].evaluate("ndcg@10") for name in ("Popular", "B")]
     gaps = values[0] - values[1]
     drawn = np.array([gaps[rng.permutation(500)[:50]] for _ in range(4_000)])
     mean, error = drawn.mean(axis=1), drawn.std(axis=1) / math.sqrt(50)
     sign = np.sign(gaps.mean())
-    assert abs((mean * sign < 0).mean() - found["wrong"]) < 0.03
-    assert abs(((mean * sign) - 1.96 * error > 0).mean() - found["said_right"]) < 0.04
-    assert abs(((mean * sign) + 1.96 * error < 0).mean() - found["said_wrong"]) < 0.01
+    assert abs((mean * sign < 0).mean() - row["wrong"]) < 0.03
+    assert abs(((mean * sign) - 1.96 * error > 0).mean() - row["said_right"]) < 0.04
+    assert abs(((mean * sign) + 1.96 * error < 0).mean() - row["said_wrong"]) < 0.01
 
 
 def test_ties_first_at_random_and_last_among_drawn_negatives():
     ranks = {"Popular": RankIntervals([0, 2, 5], [4, 0, 3], [10, 10, 10])}
-    found = protocols.effects(ranks, 3, ["recall@1"]).iloc[0]
+    row = protocols.effects(ranks, 3, ["recall@1"]).iloc[0]
 
     def chance(above):  # of three of the nine others, none above
         return math.comb(9 - above, 3) / math.comb(9, 3)
 
-    assert math.isclose(found["first"], (chance(0) + chance(2) + chance(5)) / 3)
-    assert math.isclose(found["last"], (chance(4) + chance(2) + chance(8)) / 3)
+    assert math.isclose(row["first"], (chance(0) + chance(2) + chance(5)) / 3)
+    assert math.isclose(row["last"], (chance(4) + chance(2) + chance(8)) / 3)
     at_random = [np.mean([chance(x) for x in r]) for r in (range(5), [2], range(5, 9))]
-    assert math.isclose(found["sampled"], float(np.mean(at_random)))
+    assert math.isclose(row["sampled"], float(np.mean(at_random)))
 
 
 def test_a_list_among_negatives_is_like_a_longer_one_among_all():
     better = np.arange(10_000) % 2_000
     ranks = {"Popular": RankIntervals(better, np.zeros_like(better), np.full_like(better, 2_001))}
-    found = protocols.effects(ranks, 100, ["recall@10"]).iloc[0]
-    assert math.isclose(found["exact"], 10 / 2_000)
-    assert math.isclose(found["deep"], 200 / 2_000)
-    assert abs(found["sampled"] - 10 / 101) < 1e-3  # all ranks alike: all of 101 sampled ranks
+    row = protocols.effects(ranks, 100, ["recall@10"]).iloc[0]
+    assert math.isclose(row["exact"], 10 / 2_000)
+    assert math.isclose(row["deep"], 200 / 2_000)
+    assert abs(row["sampled"] - 10 / 101) < 1e-3  # all ranks alike: all of 101 sampled ranks
 
 
 def test_what_comes_from_popular_items_goes_by_the_place_that_popular_gives_them():
@@ -120,9 +122,9 @@ def test_what_comes_from_popular_items_goes_by_the_place_that_popular_gives_them
         "Popular": RankIntervals([0, 30, 20, 40, 10], **users),
         "A": RankIntervals([0, 0, 30, 0, 0], **users),
     }
-    found = protocols.effects(ranks, 10, ["recall@1"], 0.4).set_index("recommender")["top_exact"]
-    assert found["A"] == 0.5  # users 0 and 4 of 0, 1, 3 and 4
-    assert found["Popular"] == 1.0
+    shares = protocols.effects(ranks, 10, ["recall@1"], 0.4).set_index("recommender")["top_exact"]
+    assert shares["A"] == 0.5  # users 0 and 4 of 0, 1, 3 and 4
+    assert shares["Popular"] == 1.0
 
 
 def test_the_package_s_own_sets_and_those_of_a_folder(tmp_path):

@@ -13,12 +13,12 @@ HALVES = ("sampled", "all")
 
 def by_hand():
     """The printed numbers by data set, metric and half, then by method."""
-    found = {}
+    cells = {}
     with (published.DATA / "s3rec.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            cell = found.setdefault((row["dataset"], row["metric"], row["protocol"]), {})
+            cell = cells.setdefault((row["dataset"], row["metric"], row["protocol"]), {})
             cell[row["method"]] = float(row["value"])
-    return found
+    return cells
 
 
 def test_the_tables_are_whole():
@@ -34,12 +34,12 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
     for dataset, metric, half in cells:
         if half != "all" or metric not in published.BOTH:
             continue
-        one, other = (cells[dataset, metric, h] for h in HALVES)
-        names = sorted(other)
-        x, y = (np.array([half[name] for name in names]) for half in (one, other))
+        sampled, full = (cells[dataset, metric, h] for h in HALVES)
+        names = sorted(full)
+        x, y = (np.array([half[name] for name in names]) for half in (sampled, full))
         signs = np.sign(x[:, np.newaxis] - x) * np.sign(y[:, np.newaxis] - y)
         reversed_ += int((signs < 0).sum()) // 2
-        tops = [max((n for n in names if n != "S3Rec"), key=half.get) for half in (one, other)]
+        tops = [max((n for n in names if n != "S3Rec"), key=half.get) for half in (sampled, full)]
         best += tops[0] != tops[1]
     assert int(published.orders()["reversed"].sum()) == reversed_
     rows = published.best_baselines()
@@ -48,30 +48,30 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
 
 @pytest.mark.parametrize("dataset", published.INTERACTIONS)
 def test_every_row_can_be_one_list_of_ranks(dataset):
-    found = sm.published(published.as_published(dataset), **published.settings(dataset),
+    bounds = sm.published(published.as_published(dataset), **published.settings(dataset),
                          replacement=False, metrics=["hit@1"], assumption=None)  # fmt: skip
-    assert len(found.checks) == 10
-    assert found.checks["possible"].all()
+    assert len(bounds.checks) == 10
+    assert bounds.checks["possible"].all()
 
 
 def test_the_row_that_is_two_models():
     rows = published.as_published("Yelp").query("method in ('BERT4Rec', 'SASRec')")
-    found = sm.published(rows, **published.settings("Yelp"), replacement=False,
+    bounds = sm.published(rows, **published.settings("Yelp"), replacement=False,
                          metrics=["hit@10"]).frame.set_index("method")  # fmt: skip
     exact = by_hand()["Yelp", "HR@10", "all"]
     inside = {
         name: row["low_decreasing"] <= exact[name] <= row["high_decreasing"]
-        for name, row in found.iterrows()
+        for name, row in bounds.iterrows()
     }
     assert inside == {"SASRec": True, "BERT4Rec": False}
-    assert (found["low"] <= [exact[name] for name in found.index]).all()
+    assert (bounds["low"] <= [exact[name] for name in bounds.index]).all()
 
 
 def test_one_model_each_and_a_reversal():
-    found = published.twins().set_index(["metric", "method"])
+    bounds = published.twins().set_index(["metric", "method"])
     for end in ("", "_decreasing", "_steep"):
-        assert (found[f"low{end}"] <= found["exact"]).all()
-        assert (found["exact"] <= found[f"high{end}"]).all()
+        assert (bounds[f"low{end}"] <= bounds["exact"]).all()
+        assert (bounds["exact"] <= bounds[f"high{end}"]).all()
     for metric in ("hit@10", "ndcg@10"):
-        gap = found.loc[(metric, "SASRec")] - found.loc[(metric, "Attention")]
+        gap = bounds.loc[(metric, "SASRec")] - bounds.loc[(metric, "Attention")]
         assert gap["printed"] > 0 > gap["exact"]

@@ -90,9 +90,9 @@ def test_item_based_scores_are_the_papers_equations(setting, seed):
 @given(settings, st.integers(0, 10**6))
 def test_weights_have_the_norm_and_the_neighbours_asked_for(setting, seed):
     weights = setting.weights(random_train(seed))
-    some = weights.any(axis=1)
+    has_weights = weights.any(axis=1)
     norm = weights.sum(axis=1) if setting.divide else np.sqrt((weights**2).sum(axis=1))
-    np.testing.assert_allclose(norm[some], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(norm[has_weights], 1.0, rtol=1e-12)
     if setting.neighbours is not None:
         axis = 0 if setting.keep == "column" else 1
         assert (np.count_nonzero(weights, axis=axis) <= setting.neighbours).all()
@@ -186,8 +186,8 @@ def test_the_librarys_factors_minimise_the_papers_loss():
 def test_factors_depend_on_the_seed_alone():
     require_implicit()
     train = random_train(3, users=60, items=40, density=0.3)
-    first, again = X.factors(train)[0], X.factors(train)[0]
-    assert (first == again).all()
+    first, repeated = X.factors(train)[0], X.factors(train)[0]
+    assert (first == repeated).all()
     assert (first != replace(X, seed=1).factors(train)[0]).any()
 
 
@@ -210,9 +210,9 @@ def test_training_items_are_candidates_only_where_the_variant_says_so():
     train = random_train(3)
     held_out = train.toarray().argmin(axis=1)
     split = datasets.Split(train, held_out, np.zeros((12, 0), int))
-    left = 7 - np.diff(train.indptr)
-    assert left.min() > 0
-    assert rank_variant("Y", REPRODUCED, split).n_candidates.tolist() == left.tolist()
+    n_unseen = 7 - np.diff(train.indptr)
+    assert n_unseen.min() > 0
+    assert rank_variant("Y", REPRODUCED, split).n_candidates.tolist() == n_unseen.tolist()
     assert rank_variant("Y", UNMASKED, split).n_candidates.tolist() == [7] * 12
 
 
@@ -267,14 +267,14 @@ def split():
 @pytest.mark.parametrize("recommender", "YZ")
 def test_y_and_z_come_out_as_bundled(split, recommender):
     """Their other readings are those of `make ranks ARGS=--check`."""
-    fresh, kept = rank_variant(recommender, REPRODUCED, split), bundled(recommender)
+    fresh, expected = rank_variant(recommender, REPRODUCED, split), bundled(recommender)
     for name in ("n_better", "n_tied", "n_candidates"):
-        assert (getattr(fresh, name) == getattr(kept, name)).all()
+        assert (getattr(fresh, name) == getattr(expected, name)).all()
 
 
 def spread(name):
     """Mean and standard deviation over the bundled seeds of X."""
-    values = [percent(each, name) for each in datasets.bundled_seeds()]
+    values = [percent(intervals, name) for intervals in datasets.bundled_seeds()]
     assert len(values) == 10
     return np.mean(values), np.std(values, ddof=1)
 
@@ -344,15 +344,15 @@ def kept_again(monkeypatch):
     """The command with data and ranks that need no computing: those that are bundled."""
     monkeypatch.setattr(datasets, "ncf_split", lambda: None)
     monkeypatch.setattr(datasets, "count_facts", lambda _: datasets.bundled_counts())
-    kept = datasets.bundled_variants()
-    asked = []
+    variants = datasets.bundled_variants()
+    calls = []
 
     def of_variant(recommender, variant, split):
-        asked.append((recommender, variant))
-        return kept[recommender, variant]
+        calls.append((recommender, variant))
+        return variants[recommender, variant]
 
     monkeypatch.setattr(recommenders, "rank_variant", of_variant)
-    return kept, asked
+    return variants, calls
 
 
 def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys, kept_again):
@@ -367,9 +367,9 @@ def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(datasets, "BUNDLE", tmp_path)
     assert (bundled("Y").n_better == expected.n_better).all()
     monkeypatch.setattr(logs, "BUNDLE", tmp_path)
-    again = logs.read_log("bundled").frame
-    assert again["recommender"].unique().tolist() == ["Y"]
-    assert (again["n_items"].to_numpy() == expected.n_candidates).all()
+    rows = logs.read_log("bundled").frame
+    assert rows["recommender"].unique().tolist() == ["Y"]
+    assert (rows["n_items"].to_numpy() == expected.n_candidates).all()
 
 
 def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):
@@ -391,27 +391,33 @@ def test_what_differs_is_said():
     moved = RankIntervals(y.n_better // 2, y.n_tied, y.n_candidates)
     worse = RankIntervals(x.n_candidates - 1, 0 * x.n_tied, x.n_candidates)
     seed = bundled("X", "seed 3")
-    fewer = RankIntervals(*(getattr(y, n)[:9] for n in ("n_better", "n_tied", "n_candidates")))
+    shortened = RankIntervals(*(getattr(y, n)[:9] for n in ("n_better", "n_tied", "n_candidates")))
     counts = datasets.bundled_counts()
     assert recommenders.differences({("X", REPRODUCED): seed}, counts) == []
-    (said,) = recommenders.differences({("Y", REPRODUCED): moved}, counts)
-    assert said.startswith("Y, as reproduced: ranks must be those that are bundled, got others for")
-    said = recommenders.differences({("X", REPRODUCED): worse}, counts)
-    assert [text.split()[3] for text in said] == ["recall@10", "ndcg@10", "ap", "auc"]
-    (said,) = recommenders.differences({("Y", REPRODUCED): fewer}, counts)
-    assert said.endswith("must be those of 6,040 users, got those of 9")
-    (said,) = recommenders.differences({}, counts | {"several_at_last_timestamp": (1, 2998)})
-    assert said == "several_at_last_timestamp must be (1268, 2998), got (1, 2998)"
+    (report,) = recommenders.differences({("Y", REPRODUCED): moved}, counts)
+    assert report.startswith(
+        "Y, as reproduced: ranks must be those that are bundled, got others for"
+    )
+    report = recommenders.differences({("X", REPRODUCED): worse}, counts)
+    assert [text.split()[3] for text in report] == ["recall@10", "ndcg@10", "ap", "auc"]
+    (report,) = recommenders.differences({("Y", REPRODUCED): shortened}, counts)
+    assert report.endswith("must be those of 6,040 users, got those of 9")
+    (report,) = recommenders.differences({}, counts | {"several_at_last_timestamp": (1, 2998)})
+    assert report == "several_at_last_timestamp must be (1268, 2998), got (1, 2998)"
 
 
 def test_the_check_leaves_the_bundle_alone_and_exits_with_1_where_it_differs(capsys, kept_again):
-    kept, asked = kept_again
+    variants, calls = kept_again
     assert recommenders.main(["--check"]) == 0
     assert capsys.readouterr().out == "The ranks of X, Y and Z came out as they are bundled.\n"
     # Of X only the first seed is compared.
-    assert set(kept) - set(asked) == {("X", v) for r, v in kept if r == "X" and v != REPRODUCED}
-    other = kept["Z", "divided"]
-    kept["Z", "divided"] = RankIntervals(other.n_better // 2, other.n_tied, other.n_candidates)
+    assert set(variants) - set(calls) == {
+        ("X", v) for r, v in variants if r == "X" and v != REPRODUCED
+    }
+    divided = variants["Z", "divided"]
+    variants["Z", "divided"] = RankIntervals(
+        divided.n_better // 2, divided.n_tied, divided.n_candidates
+    )
     before = (datasets.BUNDLE / "ranks.npz").read_bytes()
     assert recommenders.main(["--check"]) == 1
     assert "Z, divided: ranks must be those that are bundled" in capsys.readouterr().out

@@ -20,25 +20,25 @@ def test_every_rule_has_a_cell_for_every_data_set_and_holds_on_those_that_say_so
     assert list(table.index) == list(instead.RULES)
     assert [name for name in table if name in benchmark.DATA] == list(benchmark.DATA)
     for rule, (_, tries) in instead.RULES.items():
-        found = tries(bench)
-        holds = [right for _, right in found.values()]
+        outcomes = tries(bench)
+        holds = [right for _, right in outcomes.values()]
         assert table.loc[rule, "Holds"] == f"{sum(holds)} of {len(holds)}"
-        missing = set(benchmark.DATA) - set(found)
+        missing = set(benchmark.DATA) - set(outcomes)
         assert set(table.columns[table.loc[rule] == "–"]) == missing
 
 
 def test_pairs_in_the_wrong_order_are_those_of_the_ranks(bench):
-    name, of = "lastfm", "recall@10"
+    name, metric_name = "lastfm", "recall@10"
     ranks = benchmark.ranks(name)
     cell = bench.cell("pairs")
     pairs = cell[(cell["data"] == name) & (cell["estimator"] == "naive") & (cell["users"] >= 5)]
     wrong = 0
     for a, b in zip(pairs["first"], pairs["second"], strict=True):
         exact, sampled = (
-            [way(ranks[who]) for who in (a, b)]
-            for way in (
-                lambda each: each.evaluate(of).mean(),
-                lambda each: each.sampled_pmf(100)[:, :10].sum(axis=1).mean(),
+            [mean_of(ranks[recommender]) for recommender in (a, b)]
+            for mean_of in (
+                lambda intervals: intervals.evaluate(metric_name).mean(),
+                lambda intervals: intervals.sampled_pmf(100)[:, :10].sum(axis=1).mean(),
             )
         )
         wrong += (exact[0] - exact[1]) * (sampled[0] - sampled[1]) < 0
@@ -49,9 +49,9 @@ def test_pairs_in_the_wrong_order_are_those_of_the_ranks(bench):
 def test_seconds_are_those_of_the_facts(bench):
     row = instead.seconds(bench).set_index("Data").loc["beauty"]
     spent = [
-        each["processor seconds"] for each in benchmark.facts("beauty")["recommenders"].values()
+        record["processor seconds"] for record in benchmark.facts("beauty")["recommenders"].values()
     ]
-    assert np.isclose(row["Ranking"], sum(each["ranking"] for each in spent))
+    assert np.isclose(row["Ranking"], sum(record["ranking"] for record in spent))
     assert np.isclose(row["Share"] * row["Training"], row["Ranking"])
 
 
@@ -67,21 +67,30 @@ def test_a_data_set_of_ones_own_is_tried_and_too_small_a_one_left_out(tmp_path):
     rng = np.random.default_rng(4)
     for name, items in (("large", 150), ("small", 30)):
         size = np.full(80, items)
-        found = {
-            who: RankIntervals((items * rng.random(80) ** power).astype(int), size * 0, size)
-            for who, power in (("Popular", 1.5), ("Near", 2.0), ("Far", 3.0), ("Random", 1.0))
+        drawn_ranks = {
+            recommender: RankIntervals(
+                (items * rng.random(80) ** power).astype(int), size * 0, size
+            )
+            for recommender, power in (
+                ("Popular", 1.5),
+                ("Near", 2.0),
+                ("Far", 3.0),
+                ("Random", 1.0),
+            )
         }
         shares = {
-            who: benchmark.in_bins(each.n_better / items, each.n_better / items)
-            for who, each in found.items()
+            recommender: benchmark.in_bins(intervals.n_better / items, intervals.n_better / items)
+            for recommender, intervals in drawn_ranks.items()
         }
         seconds = {"tuning": 1.0, "training": 1.0, "ranking": 1.0}
-        told = {
+        facts = {
             "users": 80,
             "items": items,
-            "recommenders": {who: {"processor seconds": seconds} for who in found},
+            "recommenders": {
+                recommender: {"processor seconds": seconds} for recommender in drawn_ranks
+            },
         }
-        benchmark.write(name, found, told, shares, tmp_path)
+        benchmark.write(name, drawn_ranks, facts, shares, tmp_path)
     for name in ("large", "small"):
         ranks = benchmark.ranks(name, tmp_path)
         for m in (20, 100):

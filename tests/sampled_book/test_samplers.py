@@ -13,21 +13,21 @@ from sampled_book.experiments import samplers
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
 def test_lowest_inclusion_equals_an_enumeration(n, m):
-    found = np.zeros(n)
+    counts = np.zeros(n)
     for draws in product(range(n), repeat=2 * m):
-        found[samplers.lowest(np.array(draws), m, np.zeros(n, dtype=bool))] += 1
-    np.testing.assert_allclose(samplers.lowest_inclusion(n, m), found / n ** (2 * m), atol=1e-12)
+        counts[samplers.lowest(np.array(draws), m, np.zeros(n, dtype=bool))] += 1
+    np.testing.assert_allclose(samplers.lowest_inclusion(n, m), counts / n ** (2 * m), atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
 def test_law_of_the_lowest_equals_an_enumeration(n, m):
-    none = np.zeros(n, dtype=bool)
-    lists = [samplers.lowest(np.array(d), m, none) for d in product(range(n), repeat=2 * m)]
+    is_excluded = np.zeros(n, dtype=bool)
+    lists = [samplers.lowest(np.array(d), m, is_excluded) for d in product(range(n), repeat=2 * m)]
     for marks in product([False, True], repeat=n):
         above = np.array(marks)
-        found = np.bincount([above[kept].sum() for kept in lists], minlength=m + 1)
-        law = samplers.lowest_law(above, m)
-        np.testing.assert_allclose(law, found / n ** (2 * m), atol=1e-12)
+        counts = np.bincount([above[items].sum() for items in lists], minlength=m + 1)
+        pmf = samplers.lowest_law(above, m)
+        np.testing.assert_allclose(pmf, counts / n ** (2 * m), atol=1e-12)
 
 
 @pytest.mark.some(1)
@@ -54,26 +54,26 @@ def test_the_library_says_the_same_of_a_log():
         rows = pd.DataFrame({"user": range(naive.size), "rank": np.rint(21 - 20 * naive)})
         rows["n_above"] = 299 * (1 - estimated)
         log = sm.read_log(rows, n_items=300, n_negatives=20, replacement=False)
-        found = sm.estimate(log, ["auc", "recall@5"])
-        auc = found.frame.iloc[0]
+        estimates = sm.estimate(log, ["auc", "recall@5"])
+        auc = estimates.frame.iloc[0]
         assert auc["reported"] == pytest.approx(naive.mean())
         assert auc["estimate"] == pytest.approx(estimated.mean())
         error = estimated.std(ddof=1) / np.sqrt(estimated.size)
         assert auc["standard_error"] == pytest.approx(error)
         low, high = stats.t.interval(0.95, estimated.size - 1, estimated.mean(), error)
         assert (auc["possible_low"], auc["possible_high"]) == pytest.approx((low, high))
-        assert np.isnan(found.frame.iloc[1]["estimate"])
-        assert "recall@5 has no estimate" in found.notes[0]
+        assert np.isnan(estimates.frame.iloc[1]["estimate"])
+        assert "recall@5 has no estimate" in estimates.notes[0]
 
 
 @pytest.mark.some(5)
 @pytest.mark.parametrize("way", samplers.WAYS)
 def test_the_sampler_is_named(way):
     for seed in (1, 2):
-        found = sm.audit(*samplers.lists(way, seed))
-        assert samplers.WAYS[way] in found.sampler
-        assert ("lists" in found.alarms) == (way in ("one list", "recycled", "in-batch"))
-    assert f"the negatives look like: {found.sampler}" in " ".join(found.summary().split())
+        audited = sm.audit(*samplers.lists(way, seed))
+        assert samplers.WAYS[way] in audited.sampler
+        assert ("lists" in audited.alarms) == (way in ("one list", "recycled", "in-batch"))
+    assert f"the negatives look like: {audited.sampler}" in " ".join(audited.summary().split())
 
 
 @pytest.mark.some(1)
@@ -93,8 +93,8 @@ def test_the_interval_of_the_power_holds_it(way, power):
 
 @pytest.mark.exhaustive
 def test_popular_negatives_bound_the_exact_recall_of_every_recommender():
-    found = samplers.ranges_by_popularity(100, 10)
-    assert len(found) == 12
-    assert found["exact"].between(found["low"], found["high"]).all()
-    assert found["high"]["Popular"] < 0.2  # and far from everything
-    assert (found["low"] < 0.005).all()
+    ranges = samplers.ranges_by_popularity(100, 10)
+    assert len(ranges) == 12
+    assert ranges["exact"].between(ranges["low"], ranges["high"]).all()
+    assert ranges["high"]["Popular"] < 0.2  # and far from everything
+    assert (ranges["low"] < 0.005).all()

@@ -53,10 +53,10 @@ def test_the_split_is_what_the_paper_describes(seed, n_sets, n_test):
     assert sets.left_out.tolist() == names[sizes < n_test].tolist()
     assert np.ptp(np.bincount(sets.part, minlength=n_sets)) <= 1
     # Test items are the user's own, each once; the gains are their ratings.
-    known = {(u, i): r for u, i, r, _ in sets.ratings.itertuples(index=False)}
+    rating_by_pair = {(u, i): r for u, i, r, _ in sets.ratings.itertuples(index=False)}
     for user, items, gains in zip(sets.users, sets.test_items, sets.gains, strict=True):
         assert len(set(items)) == n_test
-        assert [known[user, i] for i in items] == gains.tolist()
+        assert [rating_by_pair[user, i] for i in items] == gains.tolist()
     # Training lacks the test ratings of the set, and nothing else.
     for part in range(n_sets):
         train = sets.training(part)
@@ -66,19 +66,19 @@ def test_the_split_is_what_the_paper_describes(seed, n_sets, n_test):
             for u, items in zip(sets.users[inside], sets.test_items[inside], strict=True)
             for i in items
         }
-        assert set(zip(train["user"], train["item"], strict=True)) == set(known) - tests
-        assert len(train) == len(known) - len(tests)
+        assert set(zip(train["user"], train["item"], strict=True)) == set(rating_by_pair) - tests
+        assert len(train) == len(rating_by_pair) - len(tests)
 
 
 def test_the_split_depends_on_the_seed_and_not_on_the_order_of_the_rows():
     ratings = random_ratings(1)
-    one = split(ratings, np.random.default_rng(3), n_sets=2, n_test=3)
+    sets = split(ratings, np.random.default_rng(3), n_sets=2, n_test=3)
     shuffled = ratings.sample(frac=1, random_state=0)
-    again = split(shuffled, np.random.default_rng(3), n_sets=2, n_test=3)
-    other = split(ratings, np.random.default_rng(4), n_sets=2, n_test=3)
-    assert (one.users == again.users).all()
-    assert (one.test_items == again.test_items).all()
-    assert (one.test_items != other.test_items).any()
+    same_sets = split(shuffled, np.random.default_rng(3), n_sets=2, n_test=3)
+    other_sets = split(ratings, np.random.default_rng(4), n_sets=2, n_test=3)
+    assert (sets.users == same_sets.users).all()
+    assert (sets.test_items == same_sets.test_items).all()
+    assert (sets.test_items != other_sets.test_items).any()
 
 
 def test_sets_of_a_given_size():
@@ -131,20 +131,20 @@ def test_bad_numbers_are_refused(name):
 
 def places_by_hand(scores, test_items, rated, popularity):
     """One comparison after another."""
-    found = {field.name: [] for field in fields(RelevantSets)}
-    for row, items, taken in zip(scores, test_items, rated, strict=True):
-        decoys = [i for i in range(len(row)) if not taken[i]]
-        own = sorted({row[i] for i in items}, reverse=True)
+    columns = {field.name: [] for field in fields(RelevantSets)}
+    for row, items, is_rated in zip(scores, test_items, rated, strict=True):
+        decoys = [i for i in range(len(row)) if not is_rated[i]]
+        distinct_scores = sorted({row[i] for i in items}, reverse=True)
         above = [[d for d in decoys if row[d] > row[i]] for i in items]
         level = [[d for d in decoys if row[d] == row[i]] for i in items]
-        found["n_better"].append([len(a) for a in above])
-        found["n_tied"].append([len(a) for a in level])
-        found["level"].append([own.index(row[i]) for i in items])
-        found["n_irrelevant"].append(len(decoys))
-        found["weight_better"].append([sum(popularity[d] for d in a) for a in above])
-        found["weight_tied"].append([sum(popularity[d] for d in a) for a in level])
-        found["weight_total"].append(sum(popularity[d] for d in decoys))
-    return found
+        columns["n_better"].append([len(a) for a in above])
+        columns["n_tied"].append([len(a) for a in level])
+        columns["level"].append([distinct_scores.index(row[i]) for i in items])
+        columns["n_irrelevant"].append(len(decoys))
+        columns["weight_better"].append([sum(popularity[d] for d in a) for a in above])
+        columns["weight_tied"].append([sum(popularity[d] for d in a) for a in level])
+        columns["weight_total"].append(sum(popularity[d] for d in decoys))
+    return columns
 
 
 @given(seed=st.integers(0, 10**6), n_scores=st.integers(1, 12))
@@ -156,9 +156,9 @@ def test_places_are_those_counted_by_hand(seed, n_scores):
     np.put_along_axis(rated, test_items, True, axis=1)
     rated[:, 9] = False  # a decoy for everyone
     popularity = rng.integers(1, 50, size=10)
-    found = place(scores, test_items, rated, popularity)
+    places = place(scores, test_items, rated, popularity)
     for name, expected in places_by_hand(scores, test_items, rated, popularity).items():
-        assert getattr(found, name).tolist() == expected, name
+        assert getattr(places, name).tolist() == expected, name
 
 
 TYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64"]
@@ -169,26 +169,26 @@ TYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64"]
 def test_places_of_extreme_scores_are_those_counted_by_hand(dtype, tolerance):
     rng = np.random.default_rng(8)
     if dtype[0] == "f":
-        most = np.finfo(dtype).max
-        few = [-np.inf, -most, -1, 0, 1, most, np.inf]
+        limit = np.finfo(dtype).max
+        extremes = [-np.inf, -limit, -1, 0, 1, limit, np.inf]
     else:
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        few = [low, low + 1, high // 2, high - 1, high] if tolerance == 0 else [low, 5, high]
-    scores = np.array(few, dtype)[rng.integers(len(few), size=(60, 9))]
+        extremes = [low, low + 1, high // 2, high - 1, high] if tolerance == 0 else [low, 5, high]
+    scores = np.array(extremes, dtype)[rng.integers(len(extremes), size=(60, 9))]
     test_items = np.array([rng.choice(8, 3, replace=False) for _ in scores])
     rated = rng.random(scores.shape) < 0.3
     np.put_along_axis(rated, test_items, True, axis=1)
     rated[:, 8] = False
     popularity = rng.integers(1, 50, size=9)
-    found = place(scores, test_items, rated, popularity, tolerance)
+    places = place(scores, test_items, rated, popularity, tolerance)
     rows = [row.tolist() for row in scores]
     for name, expected in places_by_hand(rows, test_items, rated, popularity).items():
-        assert getattr(found, name).tolist() == expected, name
+        assert getattr(places, name).tolist() == expected, name
 
 
 def test_items_masked_by_minus_infinity_are_not_level_with_others():
-    found = place([[5, 3, -np.inf, -np.inf]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
-    assert (found.n_better.tolist(), found.n_tied.tolist()) == ([[1]], [[0]])
+    places = place([[5, 3, -np.inf, -np.inf]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
+    assert (places.n_better.tolist(), places.n_tied.tolist()) == ([[1]], [[0]])
 
 
 def test_scores_within_the_tolerance_are_level():
@@ -203,8 +203,8 @@ def test_scores_within_the_tolerance_are_level():
 def test_levels_stay_consistent_where_a_chain_of_near_scores_runs():
     """Each is level with the next, so all are: a place between two of them does not exist."""
     scores = [[1.0, 1.0 - 0.8e-6, 1.0 - 1.6e-6, 0.5]]
-    found = place(scores, [[0, 2]], [[1, 0, 1, 0]], [1, 1, 1, 1], relative_tolerance=1e-6)
-    assert (found.level.tolist(), found.n_tied.tolist()) == ([[0, 0]], [[1, 1]])
+    places = place(scores, [[0, 2]], [[1, 0, 1, 0]], [1, 1, 1, 1], relative_tolerance=1e-6)
+    assert (places.level.tolist(), places.n_tied.tolist()) == ([[0, 0]], [[1, 1]])
 
 
 @pytest.mark.parametrize(
@@ -248,17 +248,17 @@ def test_recommenders_see_training_ratings_alone_and_rank_unrated_items_alone():
         seen.append((len(train), users.tolist(), n_items))
         return by_training_count(name, train, users, n_items, seed)
 
-    found, popularity = place_all(sets, "Popular", 0, scorer)
+    places, popularity = place_all(sets, "Popular", 0, scorer)
     sizes = np.bincount(sets.part)
     assert [s[0] for s in seen] == [len(ratings) - 2 * size for size in sizes]
     assert np.concatenate([s[1] for s in seen]).tolist() == sets.users.tolist()
     rated = ratings.groupby("user").size().to_numpy()[sets.users]
-    assert found.n_irrelevant.tolist() == (sets.n_items - rated).tolist()
+    assert places.n_irrelevant.tolist() == (sets.n_items - rated).tolist()
     for row, part in enumerate(sets.part):
         counts = np.bincount(sets.training(part)["item"], minlength=sets.n_items)
         assert popularity[row].tolist() == counts[sets.test_items[row]].tolist()
-        own = sets.ratings.loc[sets.ratings["user"] == sets.users[row], "item"]
-        assert found.weight_total[row] == counts.sum() - counts[own].sum()
+        rated_items = sets.ratings.loc[sets.ratings["user"] == sets.users[row], "item"]
+        assert places.weight_total[row] == counts.sum() - counts[rated_items].sum()
 
 
 # --- the test items alone
@@ -300,10 +300,10 @@ STUDIES = {data: bundled_study(data) for data in study.BUNDLED}
 def test_the_bundle_is_small_and_holds_no_rating_and_no_id():
     files = [datasets.BUNDLE / name for name in ("decoys.npz", "decoys.json")]
     assert sum(path.stat().st_size for path in files) < 1_000_000
-    own = {"n_better", "n_tied", "level", "weight_better", "weight_tied"}
+    by_recommender = {"n_better", "n_tied", "level", "weight_better", "weight_tied"}
     shared = {"popularity", "part", "item_counts", "n_irrelevant", "weight_total"}
     expected = {f"{d}/{n}" for d in STUDIES for n in shared} | {
-        f"{d}/{r}/{n}" for d in STUDIES for r in RECOMMENDERS for n in own
+        f"{d}/{r}/{n}" for d in STUDIES for r in RECOMMENDERS for n in by_recommender
     }
     with np.load(files[0]) as bundle:
         assert set(bundle.files) == expected
@@ -321,28 +321,31 @@ def test_the_bundle_is_small_and_holds_no_rating_and_no_id():
 
 @pytest.mark.parametrize("data", STUDIES)
 def test_the_bundle_agrees_with_itself(data):
-    kept = STUDIES[data]
-    assert kept.recommenders == RECOMMENDERS
-    assert np.bincount(kept.part).size == 5
-    assert np.ptp(np.bincount(kept.part)) <= 1
-    assert kept.item_counts.sum() == kept.facts["ratings"]
-    assert kept.item_counts.size == kept.facts["items"]
-    assert (np.diff(kept.item_counts) <= 0).all()
+    bundled = STUDIES[data]
+    assert bundled.recommenders == RECOMMENDERS
+    assert np.bincount(bundled.part).size == 5
+    assert np.ptp(np.bincount(bundled.part)) <= 1
+    assert bundled.item_counts.sum() == bundled.facts["ratings"]
+    assert bundled.item_counts.size == bundled.facts["items"]
+    assert (np.diff(bundled.item_counts) <= 0).all()
     # Each unrated pair of a user and an item: all of them less those that are rated.
-    assert kept.n_irrelevant.sum() == kept.n_users * kept.facts["items"] - kept.facts["ratings"]
-    for name, values in kept.facts["spread"].items():
-        again = statistics(kept.sets[name])
-        assert {kind: seeds[0] for kind, seeds in values.items()} == pytest.approx(again)
+    assert (
+        bundled.n_irrelevant.sum()
+        == bundled.n_users * bundled.facts["items"] - bundled.facts["ratings"]
+    )
+    for name, values in bundled.facts["spread"].items():
+        recomputed = statistics(bundled.sets[name])
+        assert {kind: seeds[0] for kind, seeds in values.items()} == pytest.approx(recomputed)
         assert {len(seeds) for seeds in values.values()} == {5 if name in _lenskit.SEEDED else 1}
 
 
 @pytest.mark.parametrize("data", STUDIES)
 def test_popular_ranks_by_training_ratings(data):
     """What stands above a test item under Popular has more ratings than it; ties have as many."""
-    kept, places = STUDIES[data], STUDIES[data].sets["Popular"]
-    assert (places.weight_better >= places.n_better * (kept.popularity + 1)).all()
-    assert (places.weight_tied == places.n_tied * kept.popularity).all()
-    order = np.argsort(-kept.popularity, axis=1, kind="stable")
+    bundled, places = STUDIES[data], STUDIES[data].sets["Popular"]
+    assert (places.weight_better >= places.n_better * (bundled.popularity + 1)).all()
+    assert (places.weight_tied == places.n_tied * bundled.popularity).all()
+    order = np.argsort(-bundled.popularity, axis=1, kind="stable")
     levels = np.take_along_axis(places.level, order, axis=1)
     assert (np.diff(levels, axis=1) >= 0).all()
 
@@ -370,12 +373,12 @@ def twin(recommender, train, n_items):
     [("ml-100k", "Popular"), ("ml-100k", "PersMean"), ("ml-1m-2998", "PersMean")],
 )
 def test_popular_and_persmean_come_out_as_bundled(data, recommender):
-    kept = STUDIES[data]
+    bundled = STUDIES[data]
     sets = split(ratings_of(data), np.random.default_rng(study.SPLIT_SEED))
-    assert (sets.part == kept.part).all()
-    assert len(sets.ratings) == kept.facts["ratings"]
+    assert (sets.part == bundled.part).all()
+    assert len(sets.ratings) == bundled.facts["ratings"]
     rated = sets.ratings.groupby("user")["item"].apply(np.asarray)
-    places = kept.sets[recommender]
+    places = bundled.sets[recommender]
     for part in range(5):
         train = sets.training(part)
         scores = twin(recommender, train, sets.n_items)
@@ -386,40 +389,40 @@ def test_popular_and_persmean_come_out_as_bundled(data, recommender):
             decoy[rated[sets.users[row]]] = False
             above = scores[decoy][:, None] > scores[items]
             level = scores[decoy][:, None] == scores[items]
-            assert kept.popularity[row].tolist() == counts[items].tolist()
+            assert bundled.popularity[row].tolist() == counts[items].tolist()
             assert places.n_irrelevant[row] == decoy.sum()
             assert places.weight_total[row] == counts[decoy].sum()
             assert places.n_better[row].tolist() == above.sum(axis=0).tolist()
             assert places.n_tied[row].tolist() == level.sum(axis=0).tolist()
             assert places.weight_better[row].tolist() == (counts[decoy] @ above).tolist()
             assert places.weight_tied[row].tolist() == (counts[decoy] @ level).tolist()
-            own = np.unique(-scores[items], return_inverse=True)[1]
-            assert places.level[row].tolist() == own.tolist()
+            levels = np.unique(-scores[items], return_inverse=True)[1]
+            assert places.level[row].tolist() == levels.tolist()
 
 
 @needs_data
 @pytest.mark.parametrize("data", STUDIES)
 def test_facts_that_need_ratings_come_out_as_bundled(data):
-    kept = STUDIES[data]
+    bundled = STUDIES[data]
     sets = split(ratings_of(data), np.random.default_rng(study.SPLIT_SEED))
-    facts = kept.facts["effectiveness"]
-    for name, places in kept.sets.items():
+    facts = bundled.facts["effectiveness"]
+    for name, places in bundled.sets.items():
         ndcg, concordant = rank_effectiveness(places.level, sets.gains, software_discounts(5))
         assert facts["software ndcg"][name][0] == pytest.approx(ndcg.mean(), rel=1e-10)
         assert facts["concordant pairs"][name][0] == pytest.approx(
             np.nanmean(concordant), rel=1e-10
         )
     # The software's nDCG in a list of 10 with all unrated items, item by item.
-    places, discounts = kept.sets["Popular"], np.append(software_discounts(10), np.zeros(10**4))
+    places, discounts = bundled.sets["Popular"], np.append(software_discounts(10), np.zeros(10**4))
     sums = np.concatenate(([0.0], np.cumsum(discounts)))
     relevant_above = (places.level[:, None, :] < places.level[:, :, None]).sum(axis=2)
     tied = (places.level[:, None, :] == places.level[:, :, None]).sum(axis=2) - 1 + places.n_tied
     first = places.n_better + relevant_above
     gained = sets.gains * (sums[first + tied + 1] - sums[first]) / (tied + 1)
     value = gained.sum(axis=1) / (-np.sort(-sets.gains, axis=1) @ discounts[:5])
-    found = kept.facts["software"]["ndcg@10"]["Popular"][-1]
-    assert found[0] == pytest.approx(value.mean(), rel=1e-10)
-    assert found[1] == pytest.approx(value.std(ddof=1) / np.sqrt(value.size), rel=1e-10)
+    software_ndcg = bundled.facts["software"]["ndcg@10"]["Popular"][-1]
+    assert software_ndcg[0] == pytest.approx(value.mean(), rel=1e-10)
+    assert software_ndcg[1] == pytest.approx(value.std(ddof=1) / np.sqrt(value.size), rel=1e-10)
 
 
 # --- LensKit
@@ -431,12 +434,12 @@ def test_means_are_exact_where_lenskit_rounds():
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((400, 60)) < 0.3)
     train = pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 11, user.size) / 2})
-    found = _lenskit.scores("PersMean", train, np.arange(3), 61, 0)
+    scores = _lenskit.scores("PersMean", train, np.arange(3), 61, 0)
     for i in range(60):
-        own = train.loc[train["item"] == i, "rating"]
-        mean = sum(map(Fraction, own)) / len(own)
-        assert found[0, i] == float(mean)
-    assert found[0, 60] == train["rating"].mean()
+        ratings = train.loc[train["item"] == i, "rating"]
+        mean = sum(map(Fraction, ratings)) / len(ratings)
+        assert scores[0, i] == float(mean)
+    assert scores[0, 60] == train["rating"].mean()
     counts = _lenskit.scores("Popular", train, np.arange(3), 61, 0)
     assert counts[2].tolist() == np.bincount(item, minlength=61).tolist()
 
@@ -447,10 +450,10 @@ def test_what_lenskit_cannot_score_gets_the_personal_mean(recommender):
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((40, 20)) < 0.4)
     train = pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 11, user.size) / 2})
-    found = _lenskit.scores(recommender, train, np.array([0, 40]), 21, 0)
-    assert np.isfinite(found).all()
+    scores = _lenskit.scores(recommender, train, np.array([0, 40]), 21, 0)
+    assert np.isfinite(scores).all()
     unknown = _lenskit.scores("PersMean", train, np.array([40]), 21, 0)
-    assert found[1].tolist() == unknown[0].tolist()  # a user without training ratings
+    assert scores[1].tolist() == unknown[0].tolist()  # a user without training ratings
 
 
 def test_a_missing_library_is_named(monkeypatch):
@@ -481,10 +484,10 @@ def small(monkeypatch):
         return table
 
     ratings = random_ratings(3, n_users=80, n_items=30, density=0.5)
-    few = pd.DataFrame({"user": 999, "item": [0, 7], "rating": 3.0})
-    monkeypatch.setattr(study, "_ratings", lambda data: pd.concat([ratings, few]))
+    sparse_user = pd.DataFrame({"user": 999, "item": [0, 7], "rating": 3.0})
+    monkeypatch.setattr(study, "_ratings", lambda data: pd.concat([ratings, sparse_user]))
     monkeypatch.setattr(_lenskit, "scores", scorer)
-    monkeypatch.setattr(study, "decoy_grid", lambda most: np.array([5, 10]))
+    monkeypatch.setattr(study, "decoy_grid", lambda largest: np.array([5, 10]))
     return scorer
 
 
@@ -492,10 +495,10 @@ def test_the_command_writes_what_the_package_reads_and_then_finds_no_difference(
     small, tmp_path, capsys
 ):
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k"]) == 0
-    said = capsys.readouterr()
-    assert said.out.split() == [str(tmp_path / name) for name in ("decoys.npz", "decoys.json")]
-    assert "100%" in said.err  # the progress bar
-    assert "ml-100k: 1 users with fewer than 5 ratings are left out: 999" in said.err
+    captured = capsys.readouterr()
+    assert captured.out.split() == [str(tmp_path / name) for name in ("decoys.npz", "decoys.json")]
+    assert "100%" in captured.err  # the progress bar
+    assert "ml-100k: 1 users with fewer than 5 ratings are left out: 999" in captured.err
     assert bundled_study("ml-100k", tmp_path).facts["left_out"] == 1
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 0
     assert capsys.readouterr().out == "The study came out as it is kept.\n"
@@ -512,21 +515,21 @@ def test_the_check_says_what_differs(small, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(_lenskit, "scores", worse)
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 1
-    said = capsys.readouterr().out
-    assert "ml-100k: PersMean: n_better must be as it is kept, got " in said
-    assert "ml-100k: FunkSVD: auc must be within " in said
-    assert "Popular" not in said
-    assert "Item-Item" not in said
+    printed = capsys.readouterr().out
+    assert "ml-100k: PersMean: n_better must be as it is kept, got " in printed
+    assert "ml-100k: FunkSVD: auc must be within " in printed
+    assert "Popular" not in printed
+    assert "Item-Item" not in printed
 
 
 def test_another_seed_is_within_the_spread(small, tmp_path):
     sets = split(study._ratings(""), np.random.default_rng(study.SPLIT_SEED))
-    kept = conduct(sets, scorer=small)
-    other = conduct(sets, seeds=(17,), scorer=small)
-    assert (other.sets["FunkSVD"].n_better != kept.sets["FunkSVD"].n_better).any()
-    assert differences(other, kept) == []
-    write_study({"a": kept}, tmp_path)
-    assert differences(bundled_study("a", tmp_path), kept) == []
+    expected = conduct(sets, scorer=small)
+    other_seed = conduct(sets, seeds=(17,), scorer=small)
+    assert (other_seed.sets["FunkSVD"].n_better != expected.sets["FunkSVD"].n_better).any()
+    assert differences(other_seed, expected) == []
+    write_study({"a": expected}, tmp_path)
+    assert differences(bundled_study("a", tmp_path), expected) == []
 
 
 def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):

@@ -46,28 +46,32 @@ LAWS = [True, False]
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
 def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
-    found = counterexample(metric(name), replacement=replacement)
-    assert found is not None
-    n, m = found.protocol.n_items, found.protocol.n_negatives
+    example = counterexample(metric(name), replacement=replacement)
+    assert example is not None
+    n, m = example.protocol.n_items, example.protocol.n_negatives
     exact = [Fraction(float(v)) for v in metric(name).vector(n)]
     sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
 
     def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
-        laws = [exact_pmf(n, m, r, replacement) for r in ranks]
-        expected = sum(p * v for law in laws for p, v in zip(law, sampled, strict=True))
+        pmfs = [exact_pmf(n, m, r, replacement) for r in ranks]
+        expected = sum(p * v for pmf in pmfs for p, v in zip(pmf, sampled, strict=True))
         return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
 
-    better, worse = means(found.better), means(found.worse)
+    better, worse = means(example.better), means(example.worse)
     assert better[0] > worse[0]
     assert better[1] < worse[1]
-    assert found.exact == pytest.approx((float(better[0]), float(worse[0])))
-    assert found.expected == pytest.approx((float(better[1]), float(worse[1])))
+    assert example.exact == pytest.approx((float(better[0]), float(worse[0])))
+    assert example.expected == pytest.approx((float(better[1]), float(worse[1])))
 
 
 def test_counterexample_is_the_smallest() -> None:
-    found = counterexample(metric("recall@2"))
-    assert found is not None
-    assert (found.protocol.n_items, len(found.better), found.protocol.n_negatives) == (4, 2, 2)
+    example = counterexample(metric("recall@2"))
+    assert example is not None
+    assert (example.protocol.n_items, len(example.better), example.protocol.n_negatives) == (
+        4,
+        2,
+        2,
+    )
     # Nothing smaller: all pairs of 2 or 3 ranks of 3 items, every m.
     for size in (2, 3, 4):
         lists = list(combinations_with_replacement(range(1, 4), size))
@@ -95,18 +99,18 @@ def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
 
 @pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
 def test_counterexample_has_the_widest_margin(name: str) -> None:
-    found = counterexample(metric(name))
-    assert found is not None
-    n = int(found.protocol.n_items)
-    lists = list(combinations_with_replacement(range(1, n + 1), len(found.better)))
+    example = counterexample(metric(name))
+    assert example is not None
+    n = int(example.protocol.n_items)
+    lists = list(combinations_with_replacement(range(1, n + 1), len(example.better)))
     exact = metric(name)(lists).mean(axis=1)
-    expected = naive(metric(name), found.protocol).expected(lists).mean(axis=1)
+    expected = naive(metric(name), example.protocol).expected(lists).mean(axis=1)
     margins = [
         min(exact[i] - exact[j], expected[j] - expected[i])
         for i in range(len(lists))
         for j in range(len(lists))
     ]
-    margin = min(found.exact[0] - found.exact[1], found.expected[1] - found.expected[0])
+    margin = min(example.exact[0] - example.exact[1], example.expected[1] - example.expected[0])
     assert margin == pytest.approx(max(margins), rel=1e-9)
 
 
@@ -119,28 +123,28 @@ def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
     needed = next(
         k
         for k in range(len(gaps) + 1)
-        for left in combinations(gaps, len(gaps) - k)
-        if (lead > 0 and sum(left) <= 0) or (lead < 0 and sum(left) >= 0) or lead == 0
+        for remaining in combinations(gaps, len(gaps) - k)
+        if (lead > 0 and sum(remaining) <= 0) or (lead < 0 and sum(remaining) >= 0) or lead == 0
     )
     first, second = zip(*pairs, strict=True)
     assert users_behind(first, second) == needed == users_behind(second, first)
 
 
 def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
-    few, many, none = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
-    found = Standing.of({"few": few, "none": none, "many": many})
-    assert found.users["few", "none"] == HANDFUL - 1
-    assert [found.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
+    few_hits, many_hits, no_hits = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
+    standing = Standing.of({"few": few_hits, "none": no_hits, "many": many_hits})
+    assert standing.users["few", "none"] == HANDFUL - 1
+    assert [standing.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
     # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
-    assert found.spelled == "many = few = none"
-    assert Standing.of({"none": none, "many": many}).spelled == "many > none"
+    assert standing.spelled == "many = few = none"
+    assert Standing.of({"none": no_hits, "many": many_hits}).spelled == "many > none"
 
 
 def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
     expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
     assert Standing.of(expected).users["a", "b"] > HANDFUL
-    found = Standing.of(expected, expected)
-    assert (found.users["a", "b"], found.order("a", "b")) == (4, 0)
+    standing = Standing.of(expected, expected)
+    assert (standing.users["a", "b"], standing.order("a", "b")) == (4, 0)
     swapped = Standing.of(dict(reversed(expected.items())), expected)
     assert swapped.users["b", "a"] == 4
 
@@ -161,8 +165,8 @@ def test_users_behind_needs_the_same_users() -> None:
 
 def test_standings_are_equal_if_they_hold_the_same() -> None:
     values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
-    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
-    assert len({one, same, other}) == 2
+    standing, twin, swapped = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    assert len({standing, twin, swapped}) == 2
 
 
 @pytest.mark.parametrize("replacement", LAWS)
@@ -271,8 +275,8 @@ def test_sets_are_drawn_jointly(replacement: bool) -> None:
     seen = Counter(map(tuple, draws.tolist()))
     assert set(seen) <= set(samples)
     keys = sorted(samples)
-    law = np.array([samples[key] for key in keys]) / sum(samples.values())
-    _chi_square(np.repeat(np.arange(len(keys)), [seen[key] for key in keys]), law)
+    pmf = np.array([samples[key] for key in keys]) / sum(samples.values())
+    _chi_square(np.repeat(np.arange(len(keys)), [seen[key] for key in keys]), pmf)
     single = draw_set(protocol, ranks, np.random.default_rng(22))
     assert single.shape == (3,)
 
@@ -338,14 +342,14 @@ def test_a_seed_stands_for_its_generator() -> None:
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
 def test_gains_by_enumeration(relevant, irrelevant, weights):
     n, k = 3, 4
-    how = {} if weights is None else {"replacement": True, "weighted": True}
+    options = {} if weights is None else {"replacement": True, "weighted": True}
     sets = sets_of(relevant, irrelevant, weights)
     outcomes = enumerated(relevant, irrelevant, n, weights)
     places = range(len(relevant))
     for i in places:  # one item alone gains: how often it is in the list
-        within = float(sum(p for r, p in outcomes.items() if r[i] <= k))
-        alone = expected_gain(sets, [np.eye(len(relevant))[i]], np.ones(k), n, **how)[0]
-        assert alone == pytest.approx(within, rel=1e-12)
+        in_list = float(sum(p for r, p in outcomes.items() if r[i] <= k))
+        single_gain = expected_gain(sets, [np.eye(len(relevant))[i]], np.ones(k), n, **options)[0]
+        assert single_gain == pytest.approx(in_list, rel=1e-12)
     gain = [5.0, 1.0, 3.0][: len(relevant)]
     discount = [Fraction(1 / max(1.0, math.log2(rank))) for rank in range(1, k + 1)]
     sums = [
@@ -354,7 +358,7 @@ def test_gains_by_enumeration(relevant, irrelevant, weights):
     ]
     ideal = sum(g * d for g, d in zip(sorted(gain, reverse=True), discount, strict=False))
     given = ([gain], np.array(discount, float), n)
-    assert expected_gain(sets, *given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
+    assert expected_gain(sets, *given, **options)[0] == pytest.approx(float(sum(sums) / ideal))
 
 
 @given(
@@ -373,11 +377,13 @@ def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
         [np.arange(ordered.size)],
         [60 - ordered.size],
     )
-    how = {"replacement": replacement}
+    options = {"replacement": replacement}
     mean, variance = expected_of_set(plain, ordered), variance_of_set(plain, ordered)
     for reported in (metric(name), plain):
-        assert sets.expected(reported, n, **how)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
-        assert sets.variance(reported, n, **how)[0] == pytest.approx(variance, rel=1e-8, abs=1e-13)
+        assert sets.expected(reported, n, **options)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
+        assert sets.variance(reported, n, **options)[0] == pytest.approx(
+            variance, rel=1e-8, abs=1e-13
+        )
 
 
 @given(st.permutations(range(4)))

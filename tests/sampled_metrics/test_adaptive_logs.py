@@ -25,17 +25,19 @@ DESIGN = sm.Adaptive(N_ITEMS, 20, 160, replacement=False)
 
 def drawn(design, ranks, rng):
     """The rows of a log for the true ranks of each recommender."""
-    parts = []
-    for name, own in ranks.items():
-        negatives, above = design.draw(own, rng)
+    tables = []
+    for name, true_ranks in ranks.items():
+        negatives, above = design.draw(true_ranks, rng)
         columns = {"n_negatives": negatives, "n_better": above, "n_tied": 0}
-        parts.append(pd.DataFrame({"recommender": name, "user": np.arange(len(own)), **columns}))
-    return pd.concat(parts, ignore_index=True)
+        tables.append(
+            pd.DataFrame({"recommender": name, "user": np.arange(len(true_ranks)), **columns})
+        )
+    return pd.concat(tables, ignore_index=True)
 
 
 def exact_ranks():
     """Ranks of X, Y and Z among films of MovieLens 1M, within catalogues of one size."""
-    return {name: each.n_better + 1 for name, each in bundled_ranks().items()}
+    return {name: intervals.n_better + 1 for name, intervals in bundled_ranks().items()}
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +51,8 @@ def log(rows):
 
 
 def frequencies(rows, name, design):
-    own = rows[rows["recommender"] == name]
-    places = design.places(own["n_negatives"], own["n_better"])
+    recommender_rows = rows[rows["recommender"] == name]
+    places = design.places(recommender_rows["n_negatives"], recommender_rows["n_better"])
     return np.bincount(places, minlength=design.most + 1)
 
 
@@ -67,54 +69,56 @@ def test_the_log_keeps_its_design(rows, log):
 def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
     # The criterion of bias-variance written down with P, the matrix of the design.
     gamma = default_gamma(6_040)
-    found = sm.estimate(log, ["recall@10", "auc"], identification=False).frame
-    law = DESIGN.pmf(np.arange(1, N_ITEMS + 1))
-    system = (1 - gamma) * law.T @ law + gamma * np.diag(law.sum(axis=0))
-    for of in ("recall@10", "auc"):
-        exact = sm.metric(of).vector(N_ITEMS)
-        values = np.linalg.solve(system, law.T @ exact)
+    table = sm.estimate(log, ["recall@10", "auc"], identification=False).frame
+    pmf = DESIGN.pmf(np.arange(1, N_ITEMS + 1))
+    system = (1 - gamma) * pmf.T @ pmf + gamma * np.diag(pmf.sum(axis=0))
+    for metric in ("recall@10", "auc"):
+        exact = sm.metric(metric).vector(N_ITEMS)
+        values = np.linalg.solve(system, pmf.T @ exact)
         for name in "XYZ":
-            own = found[(found["recommender"] == name) & (found["metric"] == of)].iloc[0]
+            row = table[(table["recommender"] == name) & (table["metric"] == metric)].iloc[0]
             counts = frequencies(rows, name, DESIGN)
-            each = np.repeat(values, counts)
-            assert own["estimate"] == pytest.approx(each.mean(), rel=1e-6)
-            error = each.std(ddof=1) / np.sqrt(each.size)
-            assert own["standard_error"] == pytest.approx(error, rel=1e-6)
-            assert np.isnan(own["reported"])
+            user_values = np.repeat(values, counts)
+            assert row["estimate"] == pytest.approx(user_values.mean(), rel=1e-6)
+            error = user_values.std(ddof=1) / np.sqrt(user_values.size)
+            assert row["standard_error"] == pytest.approx(error, rel=1e-6)
+            assert np.isnan(row["reported"])
 
 
 def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
-    found = sm.estimate(log, ["ndcg@10"], estimators="all")
-    assert list(dict.fromkeys(found.frame["estimator"])) == [
+    estimates = sm.estimate(log, ["ndcg@10"], estimators="all")
+    assert list(dict.fromkeys(estimates.frame["estimator"])) == [
         "bias-variance", "bias-variance, fitted prior", "maximum entropy",
     ]  # fmt: skip
-    assert "naive, rank estimate, least bias, monotone are left out" in " ".join(found.notes)
-    values = found.frame.set_index(["recommender", "estimator"])["value"]
-    together = sum(frequencies(rows, name, DESIGN) for name in "XYZ")
-    prior = priors.maximum_entropy(together, DESIGN).mass
-    made = bias_variance("ndcg@10", DESIGN, default_gamma(6_040), prior)
+    assert "naive, rank estimate, least bias, monotone are left out" in " ".join(estimates.notes)
+    values = estimates.frame.set_index(["recommender", "estimator"])["value"]
+    total_counts = sum(frequencies(rows, name, DESIGN) for name in "XYZ")
+    prior = priors.maximum_entropy(total_counts, DESIGN).mass
+    estimator = bias_variance("ndcg@10", DESIGN, default_gamma(6_040), prior)
     exact = sm.metric("ndcg@10").vector(N_ITEMS)
     for name in "XYZ":
         counts = frequencies(rows, name, DESIGN)
-        own = counts @ made.values / counts.sum()
-        assert values[name, "bias-variance, fitted prior"] == pytest.approx(own, rel=2e-3)
+        mean_value = counts @ estimator.values / counts.sum()
+        assert values[name, "bias-variance, fitted prior"] == pytest.approx(mean_value, rel=2e-3)
         mass = priors.maximum_entropy(counts, DESIGN).mass
         assert values[name, "maximum entropy"] == pytest.approx(mass @ exact, rel=2e-3)
 
 
 def test_standard_errors_are_the_spread_of_estimates():
-    rng, found = np.random.default_rng(SEED), []
+    rng, tables = np.random.default_rng(SEED), []
     design = sm.Adaptive(500, 5, 40)
     p = 1 / np.arange(4.0, 504.0)
     ranks = rng.choice(500, size=(60, 400), p=p / p.sum()) + 1
     names = ["bias-variance", "bias-variance, fitted prior", "maximum entropy"]
-    for own in ranks:
-        one = sm.read_log(drawn(design, {"A": own}, rng), protocol=design)
-        found.append(sm.estimate(one, ["ndcg@10"], estimators=names).frame)
+    for true_ranks in ranks:
+        drawn_log = sm.read_log(drawn(design, {"A": true_ranks}, rng), protocol=design)
+        tables.append(sm.estimate(drawn_log, ["ndcg@10"], estimators=names).frame)
     for name in names:
-        each = pd.concat(found)
-        each = each[each["estimator"] == name]
-        assert each["standard_error"].mean() == pytest.approx(each["value"].std(), rel=0.3)
+        estimates = pd.concat(tables)
+        estimates = estimates[estimates["estimator"] == name]
+        assert estimates["standard_error"].mean() == pytest.approx(
+            estimates["value"].std(), rel=0.3
+        )
 
 
 POPULATIONS = {
@@ -131,38 +135,38 @@ POPULATIONS = {
 @pytest.mark.parametrize("kind", [*POPULATIONS, "falling"])
 def test_ranges_hold_the_exact_metric(kind, users):
     # 5% of 40 are 2; 7 or more are missed once in 300 times where exactly 5% are wrong.
-    falls = kind == "falling"
+    is_decreasing = kind == "falling"
     p = (
         (np.arange(N_ITEMS, 0.0, -1.0) / np.arange(4.0, N_ITEMS + 4))
-        if falls
+        if is_decreasing
         else POPULATIONS[kind]()
     )
     p /= p.sum()
     rng, missed, exact = np.random.default_rng(7), 0, p[:10].sum()
     for _ in range(40):
         ranks = 1 + rng.choice(N_ITEMS, size=users, p=p)
-        one = sm.read_log(drawn(DESIGN, {"A": ranks}, rng), protocol=DESIGN)
-        assumption = "decreasing" if falls else None
-        row = sm.estimate(one, ["recall@10"], assumption=assumption).frame.iloc[0]
+        drawn_log = sm.read_log(drawn(DESIGN, {"A": ranks}, rng), protocol=DESIGN)
+        assumption = "decreasing" if is_decreasing else None
+        row = sm.estimate(drawn_log, ["recall@10"], assumption=assumption).frame.iloc[0]
         missed += not row["possible_low"] - 1e-9 <= exact <= row["possible_high"] + 1e-9
         assert row["warrant"] == "proved"
     assert missed < 7
 
 
 def test_verdicts_hold_and_are_given():
-    truth, found = exact_ranks(), []
+    truth, comparisons = exact_ranks(), []
     rng = np.random.default_rng(SEED)
     for _ in range(3):
         users = rng.choice(6_040, size=6_040)
-        ranks = {name: own[users] for name, own in truth.items()}
+        ranks = {name: exact[users] for name, exact in truth.items()}
         one = sm.read_log(drawn(DESIGN, ranks, rng), protocol=DESIGN)
-        found.append(sm.compare(one, "auc"))
-    better = {name: -own.mean() for name, own in truth.items()}  # AUC falls with the mean rank
-    for each in found:
-        for (a, b), verdict in each.verdicts.items():
+        comparisons.append(sm.compare(one, "auc"))
+    better = {name: -exact.mean() for name, exact in truth.items()}  # AUC falls with the mean rank
+    for comparison in comparisons:
+        for (a, b), verdict in comparison.verdicts.items():
             one, other = sorted((a, b), key=better.__getitem__)[::-1]
             assert verdict in (f"{one} beats {other}", "unknown")
-    last = found[-1]
+    last = comparisons[-1]
     assert set(last.frame["verdict"]) != {"unknown"}
     assert last.frame["reported"].isna().all()
     assert (last.frame["negatives_needed"] == "").all()
@@ -177,63 +181,68 @@ def test_differences_hold_the_exact_one():
     for _ in range(40):
         users = rng.choice(6_040, size=500)
         ranks = {name: truth[name][users] for name in "XY"}
-        one = sm.read_log(drawn(DESIGN, ranks, rng), protocol=DESIGN)
-        row = sm.compare(one, "recall@10", assumption=None).frame.iloc[0]
+        drawn_log = sm.read_log(drawn(DESIGN, ranks, rng), protocol=DESIGN)
+        row = sm.compare(drawn_log, "recall@10", assumption=None).frame.iloc[0]
         missed += not row["possible_low"] <= exact <= row["possible_high"]
     assert missed < 7
 
 
 def test_a_metric_that_is_the_same_at_all_ranks_has_no_winner(log):
-    of = f"recall@{N_ITEMS}"
-    assert set(sm.compare(log, of).frame["verdict"]) == {"unknown"}
-    found = sm.estimate(log, [of]).frame
-    assert found[["estimate", "possible_low", "possible_high"]].to_numpy() == pytest.approx(1.0)
+    metric = f"recall@{N_ITEMS}"
+    assert set(sm.compare(log, metric).frame["verdict"]) == {"unknown"}
+    table = sm.estimate(log, [metric]).frame
+    assert table[["estimate", "possible_low", "possible_high"]].to_numpy() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_one_round_is_a_fixed_sample(replacement):
     design = sm.Adaptive(N_ITEMS, 30, 30, replacement=replacement)
     rows = drawn(design, {n: r[:800] for n, r in exact_ranks().items()}, np.random.default_rng(1))
-    one = sm.read_log(rows, protocol=design)
-    fixed = sm.read_log(rows, n_items=N_ITEMS, replacement=replacement)
+    adaptive_log = sm.read_log(rows, protocol=design)
+    fixed_log = sm.read_log(rows, n_items=N_ITEMS, replacement=replacement)
     for options in ({}, {"estimators": "all"}, {"assumption": None}):
-        ours, expected = (sm.estimate(each, ["ndcg@10", "auc"], **options) for each in (one, fixed))
+        ours, expected = (
+            sm.estimate(sampled_log, ["ndcg@10", "auc"], **options)
+            for sampled_log in (adaptive_log, fixed_log)
+        )
         pd.testing.assert_frame_equal(ours.frame, expected.frame, check_exact=True)
         assert ours.notes == expected.notes
-    for of in ("ndcg@10", "auc"):
-        ours, expected = (sm.compare(each, of) for each in (one, fixed))
+    for metric in ("ndcg@10", "auc"):
+        ours, expected = (
+            sm.compare(sampled_log, metric) for sampled_log in (adaptive_log, fixed_log)
+        )
         pd.testing.assert_frame_equal(ours.frame, expected.frame, check_exact=True)
-    assert fitted(one, 2_000) == fitted(fixed, 2_000)
+    assert fitted(adaptive_log, 2_000) == fitted(fixed_log, 2_000)
 
 
 def test_a_plan_starts_from_the_fit_to_the_outcomes(rows, log):
-    found = fitted(log, N_ITEMS)
+    fits = fitted(log, N_ITEMS)
     grid = rank_grid(N_ITEMS)
     for name in "XYZ":
         mass = priors.maximum_entropy(frequencies(rows, name, DESIGN), DESIGN).mass
-        assert list(found[name]) == grid.tolist()
-        few = np.array([*found[name].values()])
-        assert few @ grid == pytest.approx(mass @ np.arange(1, N_ITEMS + 1), rel=1e-9)
-        assert few[:50] == pytest.approx(mass[:50], rel=1e-9)
-    made = plan_log(log, "recall@10", estimators=["bias-variance"], max_negatives=20)
+        assert list(fits[name]) == grid.tolist()
+        grid_mass = np.array([*fits[name].values()])
+        assert grid_mass @ grid == pytest.approx(mass @ np.arange(1, N_ITEMS + 1), rel=1e-9)
+        assert grid_mass[:50] == pytest.approx(mass[:50], rel=1e-9)
+    plan = plan_log(log, "recall@10", estimators=["bias-variance"], max_negatives=20)
     mean = round(rows["n_negatives"].mean())
-    assert f"the plan is for {mean} negatives" in made.notes[0]
-    assert f"{mean} negatives" in made.source["planned"]
+    assert f"the plan is for {mean} negatives" in plan.notes[0]
+    assert f"{mean} negatives" in plan.source["planned"]
 
 
 def test_a_count_of_users_stands_for_their_rows(rows, log):
-    own = rows[rows["recommender"] == "X"].drop(columns=["user", "recommender"])
-    kinds = own.value_counts().reset_index()
-    counted = sm.read_log(kinds, protocol=DESIGN)
-    found = sm.estimate(counted, ["rr"]).frame.drop(columns="recommender")
+    user_rows = rows[rows["recommender"] == "X"].drop(columns=["user", "recommender"])
+    counted_rows = user_rows.value_counts().reset_index()
+    counted_log = sm.read_log(counted_rows, protocol=DESIGN)
+    table = sm.estimate(counted_log, ["rr"]).frame.drop(columns="recommender")
     expected = sm.estimate(log, ["rr"]).frame.iloc[:1].drop(columns="recommender")
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    pd.testing.assert_frame_equal(table, expected, rtol=1e-9)
 
 
 @pytest.fixture
 def path(rows, tmp_path):
-    few = rows[rows["user"] < 400]
-    few.to_csv(tmp_path / "log.csv", index=False)
+    first_rows = rows[rows["user"] < 400]
+    first_rows.to_csv(tmp_path / "log.csv", index=False)
     return tmp_path / "log.csv"
 
 
@@ -241,14 +250,14 @@ OPTIONS = ["--n-items", str(N_ITEMS), "--adaptive", "20", "160", "--no-replaceme
 
 
 def test_the_commands_read_such_a_log(path, rows, capsys, tmp_path):
-    page, few = tmp_path / "page.html", rows[rows["user"] < 400]
+    page, first_rows = tmp_path / "page.html", rows[rows["user"] < 400]
     command = ["estimate", str(path), *OPTIONS, "--metrics", "rr", "--format", "json"]
     assert main([*command, "--report", str(page)]) == 0
-    said = capsys.readouterr()
-    shown = json.loads(said.out)
-    expected = sm.estimate(sm.read_log(few, protocol=DESIGN), ["rr"]).frame
-    assert [row["estimate"] for row in shown] == pytest.approx(expected["estimate"].tolist())
-    assert "reported is left empty" in said.err
+    captured = capsys.readouterr()
+    printed_rows = json.loads(captured.out)
+    expected = sm.estimate(sm.read_log(first_rows, protocol=DESIGN), ["rr"]).frame
+    assert [row["estimate"] for row in printed_rows] == pytest.approx(expected["estimate"].tolist())
+    assert "reported is left empty" in captured.err
     assert ">nan<" not in page.read_text()
     assert main(["compare", str(path), *OPTIONS, "--metric", "auc"]) == 0
     assert "nan" not in capsys.readouterr().out

@@ -33,9 +33,9 @@ def cases(dtype, seed=4):
     return users.astype(dtype), items.astype(dtype), owners, held_out, sp.csr_array(seen)
 
 
-def same(found, expected):
+def same(intervals, expected):
     for name in ("n_better", "n_tied", "n_candidates"):
-        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+        assert getattr(intervals, name).tolist() == getattr(expected, name).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -44,8 +44,8 @@ def test_factors_of_another_library(monkeypatch, xp, dtype, entries):
     users, items, owners, held_out, seen = cases(dtype)
     expected = exact_ranks_from_factors(users, items, held_out, seen, users=owners)
     monkeypatch.setattr(counting, "_DEVICE_ENTRIES", entries)
-    given = xp.asarray(users), xp.asarray(items)
-    same(exact_ranks_from_factors(*given, held_out, seen, users=owners), expected)
+    arrays = xp.asarray(users), xp.asarray(items)
+    same(exact_ranks_from_factors(*arrays, held_out, seen, users=owners), expected)
     assert expected.n_tied.sum() > 40
 
 
@@ -54,11 +54,11 @@ def test_scores_of_another_library(xp, dtype):
     users, items, owners, held_out, seen = cases("float64")
     scores = np.round((users @ items.T)[owners] * 8).astype(dtype)
     expected = exact_ranks(scores, held_out, seen[owners])
-    given = xp.asarray(scores)
-    same(exact_ranks(given, held_out, seen[owners]), expected)
-    same(exact_ranks(lambda block: given[block, :], held_out, seen[owners]), expected)
+    score_array = xp.asarray(scores)
+    same(exact_ranks(score_array, held_out, seen[owners]), expected)
+    same(exact_ranks(lambda block: score_array[block, :], held_out, seen[owners]), expected)
     tolerant = exact_ranks(scores, held_out, None, relative_tolerance=0.3)
-    same(exact_ranks(given, held_out, None, relative_tolerance=0.3), tolerant)
+    same(exact_ranks(score_array, held_out, None, relative_tolerance=0.3), tolerant)
     assert tolerant.n_tied.sum() > expected.n_tied.sum() > 40
 
 
@@ -79,33 +79,33 @@ def test_bad_scores_of_another_library_are_refused(xp):
 
 def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
     users, items, owners, held_out, seen = cases("float32")
-    given = xp.asarray(users), xp.asarray(items)
-    real = _arrays.namespace(given[1])
+    arrays = xp.asarray(users), xp.asarray(items)
+    real_namespace = _arrays.namespace(arrays[1])
 
     class Coarse:
         def __getattr__(self, name):
-            return getattr(real, name)
+            return getattr(real_namespace, name)
 
-        def matmul(self, left, right):
+        def matmul(self, first_factor, second_factor):
             def rounded(x):  # to the 11 bits of TF32
-                whole = np.asarray(x).view(np.uint32) + np.uint32(1 << 12)
-                return xp.asarray((whole & np.uint32(0xFFFFE000)).view(np.float32))
+                rounded_bits = np.asarray(x).view(np.uint32) + np.uint32(1 << 12)
+                return xp.asarray((rounded_bits & np.uint32(0xFFFFE000)).view(np.float32))
 
-            return real.matmul(rounded(left), rounded(right))
+            return real_namespace.matmul(rounded(first_factor), rounded(second_factor))
 
     monkeypatch.setattr(
         factors, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
     )
     with pytest.raises(ValueError, match=r"multiplied in the precision of float32.*TF32"):
-        exact_ranks_from_factors(*given, held_out, seen, users=owners)
+        exact_ranks_from_factors(*arrays, held_out, seen, users=owners)
 
 
 def test_without_the_bridge_one_sentence_says_what_to_install(monkeypatch):
     import sys
 
-    given = importlib.import_module("array_api_strict").ones((1, 1))
+    scores = importlib.import_module("array_api_strict").ones((1, 1))
     monkeypatch.setitem(sys.modules, "array_api_compat", None)
     with pytest.raises(
         ImportError, match=r"need array-api-compat: install sampled-metrics\[arrays\]"
     ):
-        exact_ranks(given, [0], None)
+        exact_ranks(scores, [0], None)

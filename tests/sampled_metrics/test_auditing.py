@@ -11,9 +11,9 @@ from sampled_metrics import auditing
 pytestmark = pytest.mark.words
 
 
-def audit(*given, **options):
+def audit(*arguments, **options):
     """The table alone."""
-    return auditing.audit(*given, **options).frame
+    return auditing.audit(*arguments, **options).frame
 
 
 CHECKS = ["positives", "duplicates", "lists", "numbers", "items", "order", "popularity"]
@@ -26,9 +26,9 @@ def by_check(frame):
 def claimed(seed, n_users=150, n_items=120, m=12, replacement=False):
     """Negatives as they should be, and positives that favour some items."""
     rng = np.random.default_rng(seed)
-    liking = rng.permutation(1 / (1 + np.arange(n_items)))
-    positives = rng.random((n_users, n_items)) < np.minimum(3 * liking, 0.9)
-    negatives = [rng.choice(np.flatnonzero(~own), m, replace=replacement) for own in positives]
+    popularity = rng.permutation(1 / (1 + np.arange(n_items)))
+    positives = rng.random((n_users, n_items)) < np.minimum(3 * popularity, 0.9)
+    negatives = [rng.choice(np.flatnonzero(~liked), m, replace=replacement) for liked in positives]
     return np.array(negatives), n_items, sp.csr_array(positives)
 
 
@@ -37,56 +37,58 @@ def claimed(seed, n_users=150, n_items=120, m=12, replacement=False):
 @pytest.mark.parametrize("replacement", [False, True])
 def test_false_alarms_come_at_the_stated_rate(replacement):
     runs = 120
-    found = [audit(*claimed(seed, replacement=replacement), replacement=replacement)
+    tables = [audit(*claimed(seed, replacement=replacement), replacement=replacement)
              for seed in range(runs)]  # fmt: skip
-    alarms = sum(frame["alarm"].any() for frame in found)
+    alarms = sum(frame["alarm"].any() for frame in tables)
     assert alarms <= stats.binom.ppf(0.999, runs, 0.05)
-    p = pd.DataFrame([frame["p_value"].to_numpy() for frame in found], columns=CHECKS)
-    random = p[["items", "order", "popularity"]]
-    for level in (0.2, 0.05):
-        assert ((random <= level).sum() <= stats.binom.ppf(0.9999, runs, level)).all()
+    p_values = pd.DataFrame([frame["p_value"].to_numpy() for frame in tables], columns=CHECKS)
+    random_p_values = p_values[["items", "order", "popularity"]]
+    for error_rate in (0.2, 0.05):
+        assert (
+            (random_p_values <= error_rate).sum() <= stats.binom.ppf(0.9999, runs, error_rate)
+        ).all()
     # The chi-square test is not merely cautious: its p-values are uniform.
-    assert stats.kstest(p["items"], "uniform").pvalue > 1e-3
-    assert set(p["positives"]) == set(p["numbers"]) == {1.0}
+    assert stats.kstest(p_values["items"], "uniform").pvalue > 1e-3
+    assert set(p_values["positives"]) == set(p_values["numbers"]) == {1.0}
     if replacement:
-        assert stats.kstest(p["duplicates"], "uniform").pvalue > 1e-3
+        assert stats.kstest(p_values["duplicates"], "uniform").pvalue > 1e-3
     else:
-        assert set(p["duplicates"]) == {1.0}
+        assert set(p_values["duplicates"]) == {1.0}
 
 
 @pytest.mark.simulation
 def test_few_draws_in_a_large_catalogue_keep_the_level():
-    found = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
-    p = np.array([frame["p_value"] for frame in found])
-    assert ((p[:, 4:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
-    assert (p[:, 4] <= 0.3).sum() > 20
+    tables = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
+    p_values = np.array([frame["p_value"] for frame in tables])
+    assert ((p_values[:, 4:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
+    assert (p_values[:, 4] <= 0.3).sum() > 20
 
 
 def test_counts_by_hand():
     # User 0 has item 3 as a positive; user 1 draws item 2 twice, user 2 three times.
     negatives = [[0, 3, 1], [2, 2, 4], [2, 2, 2]]
     positives = sp.csr_array(([1], ([0], [3])), shape=(3, 5))
-    found = by_check(audit(negatives, 5, positives, replacement=False))
-    assert found["positives"].statistic == 1
-    assert found["positives"].alarm
-    assert found["positives"].finding == (
+    checks = by_check(audit(negatives, 5, positives, replacement=False))
+    assert checks["positives"].statistic == 1
+    assert checks["positives"].alarm
+    assert checks["positives"].finding == (
         "1 of 3 users have a positive among their negatives, 1 of 9 draws in all"
     )
-    assert found["duplicates"].statistic == 3
-    assert found["duplicates"].alarm
+    assert checks["duplicates"].statistic == 3
+    assert checks["duplicates"].alarm
     # With replacement: 1 + 3 pairs of equal draws, 3/4 + 3/5 + 3/5 expected.
-    pairs = by_check(audit(negatives, 5, positives, replacement=True))["duplicates"]
-    assert pairs.statistic == 4
-    assert pairs.p_value == pytest.approx(2 * stats.poisson(1.95).sf(3))
+    duplicates = by_check(audit(negatives, 5, positives, replacement=True))["duplicates"]
+    assert duplicates.statistic == 4
+    assert duplicates.p_value == pytest.approx(2 * stats.poisson(1.95).sf(3))
 
 
 def test_negatives_show_how_they_were_drawn_where_nobody_says():
     for replacement in (False, True):
-        given = claimed(1, replacement=replacement)
-        found = auditing.audit(*given)
-        assert found.settings["replacement"] is replacement
+        inputs = claimed(1, replacement=replacement)
+        audited = auditing.audit(*inputs)
+        assert audited.settings["replacement"] is replacement
         pd.testing.assert_frame_equal(
-            found.frame, auditing.audit(*given, replacement=replacement).frame
+            audited.frame, auditing.audit(*inputs, replacement=replacement).frame
         )
     # Too few of them repeat for draws with replacement.
     rows = claimed(1)[0]
@@ -106,34 +108,34 @@ def numbers(lists, n_items, *positives, **options):
 
 def test_the_number_of_negatives_is_counted():
     lists = claimed(1, n_users=40, n_items=500, m=20)[0].tolist()
-    same = numbers(lists, 500)
-    assert (same.statistic, same.p_value, same.alarm) == (0, 1, False)
-    assert same.finding == "each of 40 users has 20 negatives"
+    equal_numbers = numbers(lists, 500)
+    assert (equal_numbers.statistic, equal_numbers.p_value, equal_numbers.alarm) == (0, 1, False)
+    assert equal_numbers.finding == "each of 40 users has 20 negatives"
     assert not numbers(lists, 500, n_negatives=20).alarm
-    said = numbers(lists, 500, n_negatives=25)
-    assert said.statistic == 40
-    assert said.alarm
-    assert said.finding == "each of 40 users has 20 negatives, where 25 are said"
+    wrong_number = numbers(lists, 500, n_negatives=25)
+    assert wrong_number.statistic == 40
+    assert wrong_number.alarm
+    assert wrong_number.finding == "each of 40 users has 20 negatives, where 25 are said"
     assert audit(np.array(lists), 500, n_negatives=25)["alarm"].tolist()[2]
-    short = [lists[0][:8], *lists[1:]]
+    short_lists = [lists[0][:8], *lists[1:]]
     for options in ({}, {"n_negatives": 20}, {"replacement": True}):
-        found = numbers(short, 500, **options)
-        assert found.statistic == 1
-        assert found.alarm
-        assert found.finding.startswith("users have 8 to 20 negatives, 39 of 40 users 20")
-    double = numbers([[*lists[0], *range(20)], *lists[1:]], 500)
-    assert double.alarm
-    assert double.statistic == 1
+        check = numbers(short_lists, 500, **options)
+        assert check.statistic == 1
+        assert check.alarm
+        assert check.finding.startswith("users have 8 to 20 negatives, 39 of 40 users 20")
+    longer_list = numbers([[*lists[0], *range(20)], *lists[1:]], 500)
+    assert longer_list.alarm
+    assert longer_list.statistic == 1
 
 
 def test_one_negative_fewer_may_be_a_duplicate_that_was_dropped():
     lists = claimed(1, n_users=40, n_items=500, m=20)[0].tolist()
-    short = [lists[0][:19], *lists[1:]]
-    found = numbers(short, 500)
-    assert found.statistic == 1
-    assert not found.alarm
-    assert numbers(short, 500, n_negatives=20).alarm
-    assert numbers(short, 500, replacement=True).alarm
+    short_lists = [lists[0][:19], *lists[1:]]
+    check = numbers(short_lists, 500)
+    assert check.statistic == 1
+    assert not check.alarm
+    assert numbers(short_lists, 500, n_negatives=20).alarm
+    assert numbers(short_lists, 500, replacement=True).alarm
     # Of a million items one in 5,000 users loses a negative so; two of a user's 20 is too much.
     assert numbers([lists[0][:18], *lists[1:]], 10**6).alarm
 
@@ -153,19 +155,19 @@ def test_dropped_duplicates_are_no_false_alarm(n_items, m):
     runs, alarms, differ = 60, 0, 0
     for seed in range(runs):
         drawn = np.random.default_rng((seed, m)).integers(0, n_items, (60, m))
-        found = numbers([np.unique(row) for row in drawn], n_items)
-        alarms, differ = alarms + found.alarm, differ + (found.statistic > 0)
+        check = numbers([np.unique(row) for row in drawn], n_items)
+        alarms, differ = alarms + check.alarm, differ + (check.statistic > 0)
     assert differ > runs / 2
     assert alarms <= stats.binom.ppf(0.999, runs, 0.05)
 
 
 def test_the_chi_square_statistic_by_hand():
     # Ten draws or more for each of 3 items, one user, with replacement: Pearson's statistic.
-    found = by_check(audit([[0] * 20 + [1] * 10 + [2] * 6], 3, replacement=True))["items"]
+    check = by_check(audit([[0] * 20 + [1] * 10 + [2] * 6], 3, replacement=True))["items"]
     pearson = ((20 - 12) ** 2 + (10 - 12) ** 2 + (6 - 12) ** 2) / 12
-    assert found.statistic == pytest.approx(pearson / 2)
+    assert check.statistic == pytest.approx(pearson / 2)
     tail = stats.chi2(2).sf(pearson)
-    assert found.p_value == pytest.approx(2 * min(tail, 1 - tail))
+    assert check.p_value == pytest.approx(2 * min(tail, 1 - tail))
 
 
 @pytest.mark.some(1)
@@ -174,11 +176,11 @@ def test_the_chi_square_statistic_by_hand():
 def test_the_expected_statistic_is_exact(seed):
     # The mean of the statistic over draws is 1, for any positives, bins and numbers of draws.
     for replacement in (False, True):
-        found = [
+        tables = [
             audit(*claimed((seed, run), 20, 60, 4 + seed, replacement), replacement=replacement)
             for run in range(30)
         ]
-        ratios = np.array([by_check(frame)["items"].statistic for frame in found])
+        ratios = np.array([by_check(frame)["items"].statistic for frame in tables])
         assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(ratios.size)
 
 
@@ -214,9 +216,9 @@ def test_what_is_not_uniform_raises_the_alarm(sampler, check, n_items):
 def test_draws_that_avoid_one_another_raise_the_alarm():
     # Each item the same number of times: too even for chance.
     draws = np.random.default_rng(6).permutation(np.tile(np.arange(100), 20)).reshape(200, 10)
-    found = by_check(audit(draws, 100, replacement=True))["items"]
-    assert found.statistic < 0.01
-    assert found.alarm
+    check = by_check(audit(draws, 100, replacement=True))["items"]
+    assert check.statistic < 0.01
+    assert check.alarm
 
 
 def test_preference_for_popular_items_raises_the_alarm():
@@ -225,10 +227,10 @@ def test_preference_for_popular_items_raises_the_alarm():
     rng = np.random.default_rng(8)
     drawn = rng.choice(n_items, draws.shape, p=(1 + counts) / (1 + counts).sum())
     allowed = np.where(positives.toarray()[np.arange(300)[:, None], drawn], draws, drawn)
-    found = by_check(audit(allowed, n_items, positives, replacement=True))
-    assert found["popularity"].alarm
-    assert "with popular ones first; as by popularity to the power" in found["popularity"].finding
-    assert not found["positives"].alarm
+    checks = by_check(audit(allowed, n_items, positives, replacement=True))
+    assert checks["popularity"].alarm
+    assert "with popular ones first; as by popularity to the power" in checks["popularity"].finding
+    assert not checks["positives"].alarm
 
 
 def test_tables_are_read_as_arrays_are(tmp_path):
@@ -236,44 +238,50 @@ def test_tables_are_read_as_arrays_are(tmp_path):
     user, item = positives.nonzero()
     names = np.array([f"u{u}" for u in range(30)])
     rows = pd.DataFrame({"user": names.repeat(12), "item": negatives.ravel()})
-    known = pd.DataFrame({"user": names[user], "item": item})
+    positive_rows = pd.DataFrame({"user": names[user], "item": item})
     expected = audit(negatives, n_items, positives)
-    pd.testing.assert_frame_equal(audit(rows, n_items, known), expected)
+    pd.testing.assert_frame_equal(audit(rows, n_items, positive_rows), expected)
     rows.to_csv(tmp_path / "negatives.csv", index=False)
-    known.to_csv(tmp_path / "positives.csv", index=False)
-    files = audit(tmp_path / "negatives.csv", n_items, tmp_path / "positives.csv")
-    pd.testing.assert_frame_equal(files, expected)
+    positive_rows.to_csv(tmp_path / "positives.csv", index=False)
+    from_files = audit(tmp_path / "negatives.csv", n_items, tmp_path / "positives.csv")
+    pd.testing.assert_frame_equal(from_files, expected)
     shuffled = rows.sample(frac=1, random_state=1)
-    again = audit(shuffled, n_items, known)  # users are numbered otherwise, so places are, too
-    assert again["statistic"].tolist()[:5] == pytest.approx(expected["statistic"].tolist()[:5])
+    shuffled_table = audit(
+        shuffled, n_items, positive_rows
+    )  # users are numbered otherwise, so places are, too
+    assert shuffled_table["statistic"].tolist()[:5] == pytest.approx(
+        expected["statistic"].tolist()[:5]
+    )
 
 
 def test_other_names_of_the_columns_are_understood_and_others_named():
-    named = ROWS.rename(columns={"user": "user_id", "item": "itemId"}).assign(fold=1)
-    said = pytest.warns(UserWarning, match="negatives: read column user_id as user, itemId as item")
-    with said, pytest.warns(UserWarning, match="negatives: column fold left out"):
-        pd.testing.assert_frame_equal(audit(named, 5), audit(ROWS, 5))
+    renamed = ROWS.rename(columns={"user": "user_id", "item": "itemId"}).assign(fold=1)
+    renaming_warning = pytest.warns(
+        UserWarning, match="negatives: read column user_id as user, itemId as item"
+    )
+    with renaming_warning, pytest.warns(UserWarning, match="negatives: column fold left out"):
+        pd.testing.assert_frame_equal(audit(renamed, 5), audit(ROWS, 5))
 
 
 def test_positives_of_users_without_negatives_change_no_count():
     rows = pd.DataFrame({"user": [1, 1, 2], "item": [0, 1, 2]})
     positives = pd.DataFrame({"user": [1, 3], "item": [1, 0]})
-    found = by_check(audit(rows, 10, positives))
-    assert found["positives"].finding.startswith("1 of 2 users have")
+    checks = by_check(audit(rows, 10, positives))
+    assert checks["positives"].finding.startswith("1 of 2 users have")
 
 
 def test_nothing_is_said_of_positives_that_were_not_given():
     negatives, n_items, _ = claimed(3, n_users=30, n_items=50)
     assert audit(negatives, n_items)["check"].tolist() == [*CHECKS[1:5], "order"]
-    given = sp.csr_array((len(negatives), n_items))
-    assert audit(negatives, n_items, given)["check"].iloc[0] == "positives"
+    no_positives = sp.csr_array((len(negatives), n_items))
+    assert audit(negatives, n_items, no_positives)["check"].iloc[0] == "positives"
 
 
 def test_nothing_is_left_to_test_when_all_draws_are_positives():
     positives = pd.DataFrame({"user": [1], "item": [0]})
-    found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
-    assert found["check"].tolist() == CHECKS[:4]
-    assert not found.isna().any(axis=None)
+    table = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
+    assert table["check"].tolist() == CHECKS[:4]
+    assert not table.isna().any(axis=None)
 
 
 ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
@@ -335,6 +343,6 @@ def test_lists_that_agree_by_chance_raise_no_alarm():
     # Two users of sixty with the same 30 of 1,000 items are found.
     lists = [rng.choice(1000, 30, replace=False) for _ in range(60)]
     lists[7] = lists[50]
-    found = by_check(audit(np.array(lists), 1000))["lists"]
-    assert found.alarm
-    assert found.statistic == 1
+    check = by_check(audit(np.array(lists), 1000))["lists"]
+    assert check.alarm
+    assert check.statistic == 1

@@ -59,11 +59,11 @@ SIZES = ["--n-items", "200", "--n-negatives", "20", "--replacement"]
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The sentence that a command ends with; it has written nothing else."""
     status = main(arguments)
-    out, err = capsys.readouterr()
-    assert status == 2, err
-    assert out == ""
-    assert re.fullmatch(r"error: .+\n", err), err
-    return err
+    stdout, stderr = capsys.readouterr()
+    assert status == 2, stderr
+    assert stdout == ""
+    assert re.fullmatch(r"error: .+\n", stderr), stderr
+    return stderr
 
 
 def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -124,9 +124,9 @@ def test_what_help_and_pages_show_works_as_pasted(
         assert main(["example", "toy"]) == 0
         capsys.readouterr()
     assert main(words) == 0, capsys.readouterr().err
-    out, err = capsys.readouterr()
-    assert out.strip()
-    assert "error" not in err
+    stdout, stderr = capsys.readouterr()
+    assert stdout.strip()
+    assert "error" not in stderr
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -152,24 +152,26 @@ def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.processes
 def test_help_does_not_wait_for_the_numerical_libraries() -> None:
     code = "import sys, sampled_metrics.cli; print(sorted({'scipy', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout == "[]\n"
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("start", [[sys.executable, "-m", "sampled_metrics"]])
 def test_it_runs_as_a_program(start: list[str], log: Path) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [*start, "estimate", "log.csv", *SIZES, *FEW, "--format", "csv"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 5
-    assert done.stderr == ""
-    done = subprocess.run([*start, "estimate", "none.csv"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: none.csv ")
+    assert completed.returncode == 0, completed.stderr
+    assert len(completed.stdout.splitlines()) == 5
+    assert completed.stderr == ""
+    completed = subprocess.run([*start, "estimate", "none.csv"], capture_output=True, text=True)
+    assert completed.returncode == 2
+    assert completed.stdout == ""
+    assert completed.stderr.startswith("error: none.csv ")
 
 
 @pytest.mark.processes
@@ -178,9 +180,9 @@ def test_the_reader_of_the_output_may_leave(folder: Path) -> None:
         "import os, sys; from sampled_metrics.cli import main; r, w = os.pipe(); os.close(r); "
         f"os.dup2(w, 1); sys.exit(main(['estimate', 'bundled', *{FEW}]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 141
-    assert done.stderr == ""
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert completed.returncode == 141
+    assert completed.stderr == ""
 
 
 def test_an_interruption_is_no_traceback(
@@ -198,8 +200,8 @@ def test_an_interruption_is_no_traceback(
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "log.csv", *SIZES, *FEW, "--format", kind]) == 0
-    out = capsys.readouterr().out
-    rows = json.loads(out) if kind == "json" else list(csv.DictReader(io.StringIO(out)))
+    stdout = capsys.readouterr().out
+    rows = json.loads(stdout) if kind == "json" else list(csv.DictReader(io.StringIO(stdout)))
     frame = evaluation.estimate(
         read_log(log, n_items=200, n_negatives=20, replacement=True),
         ["auc"],
@@ -219,10 +221,10 @@ def test_what_a_table_leaves_out_is_said_beside_it(
     words = ["estimate", "log.csv", "--metrics", "ap", "--format", "json"]
     words += ["--all", "--no-replacement"]
     assert main([*words, "--report", "page.html"]) == 0
-    out, err = capsys.readouterr()
-    assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
+    stdout, stderr = capsys.readouterr()
+    assert {row["estimator"] for row in json.loads(stdout)}.isdisjoint(evaluation.FITTED)
     page = (folder / "page.html").read_text(encoding="utf-8")
-    fits, verdicts = err.splitlines()
+    fits, verdicts = stderr.splitlines()
     assert fits.startswith("note: bias-variance, fitted prior, and maximum entropy, are left out")
     assert verdicts == "note: verdicts are left out: there is one recommender only"
     for note in (fits, verdicts):
@@ -365,8 +367,8 @@ def test_a_folder_of_files_is_a_log_and_none_of_them_is_overwritten(
     for source in ("parts", "parts/*.csv"):
         assert main(["estimate", source, *SIZES, *FEW]) == 0
         assert capsys.readouterr().out == expected
-        said = refused(["estimate", source, *SIZES, *FEW, "-o", "parts/1.csv"], capsys)
-        assert "parts/1.csv is an input, and would be overwritten" in said
+        message = refused(["estimate", source, *SIZES, *FEW, "-o", "parts/1.csv"], capsys)
+        assert "parts/1.csv is an input, and would be overwritten" in message
 
 
 def test_a_closed_output_is_said_in_one_sentence(
@@ -431,12 +433,12 @@ def test_nothing_partial_is_left_and_what_was_there_stays(
 def test_a_warning_is_a_line_and_said_once(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Result(pd.DataFrame({"recommender": ["A"], "value": [0.5]}))
+    estimates = Result(pd.DataFrame({"recommender": ["A"], "value": [0.5]}))
 
     def warned(*_: object, **__: object) -> Result:
         for _ in range(2):
             warnings.warn("of two\nlines", stacklevel=2)
-        return found
+        return estimates
 
     monkeypatch.setattr(evaluation, "estimate", warned)
     assert main(["estimate", "log.csv", *SIZES]) == 0
@@ -447,19 +449,24 @@ def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_es
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["estimate", "log.csv", *SIZES, "--metrics", "ap", "auc", "--format", "json"]
-    found = {}
+    rows_by_option = {}
     for options in ((), ("--all",), ("--estimators", "naive"), ("--assume", "nothing")):
         assert main([*words, *options]) == 0
-        found[options[-1:]] = json.loads(capsys.readouterr().out)
-    rows = found[()]
+        rows_by_option[options[-1:]] = json.loads(capsys.readouterr().out)
+    rows = rows_by_option[()]
     pairs = [(row["recommender"], row["metric"]) for row in rows]
     assert pairs == [("A", "ap"), ("A", "auc"), ("B", "ap"), ("B", "auc")]
-    named = {row["estimator"] for row in found[("--all",)]}
-    assert named == set(evaluation.ESTIMATORS) - {"maximum likelihood"}
-    naive = {(row["recommender"], row["metric"]): row["value"] for row in found[("naive",)]}
+    estimator_names = {row["estimator"] for row in rows_by_option[("--all",)]}
+    assert estimator_names == set(evaluation.ESTIMATORS) - {"maximum likelihood"}
+    naive = {
+        (row["recommender"], row["metric"]): row["value"] for row in rows_by_option[("naive",)]
+    }
     assert [naive[pair] for pair in pairs] == [row["reported"] for row in rows]
-    free = found[("nothing",)]
-    widths = [[row["possible_high"] - row["possible_low"] for row in each] for each in (rows, free)]
+    free_rows = rows_by_option[("nothing",)]
+    widths = [
+        [row["possible_high"] - row["possible_low"] for row in table_rows]
+        for table_rows in (rows, free_rows)
+    ]
     assert widths[0][0] < widths[1][0]
     assert widths[0][1] == widths[1][1]  # nothing needs to be assumed of AUC
 
@@ -477,31 +484,33 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
 
     monkeypatch.setattr(evaluation, "compare", watched)
     assert main([*words_of(line), "--quiet"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    ((given, found),) = calls
-    assert words_of(line)[words_of(line).index("--metric") + 1] in given
-    said, table = out.split("pair  ")
-    assert " ".join(said.split()) == " ".join(found.sentences)
+    stdout, stderr = capsys.readouterr()
+    assert stderr == ""
+    ((arguments, comparison),) = calls
+    assert words_of(line)[words_of(line).index("--metric") + 1] in arguments
+    sentences, table = stdout.split("pair  ")
+    assert " ".join(sentences.split()) == " ".join(comparison.sentences)
     table, promised = table.split("possible: ")
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
         "X and Y", "X and Z", "Y and Z",
     ]  # fmt: skip
     assert promised.startswith("assuming that deeper ranks have fewer users")
-    assert " ".join(promised.split()).endswith(f"; {found.settings['warrant']}")
+    assert " ".join(promised.split()).endswith(f"; {comparison.settings['warrant']}")
 
 
 def test_compare_assumes_as_little_as_it_is_told(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stands = {}
-    for told in ("decreasing", "geometric", "nothing"):
-        words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", told]
+    by_assumption = {}
+    for assumed in ("decreasing", "geometric", "nothing"):
+        words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", assumed]
         assert main([*words, "--format", "json"]) == 0
         (row,) = json.loads(capsys.readouterr().out)
-        stands[told] = row["assumption"], row["possible_high"] - row["possible_low"]
-    assert stands["nothing"][0] in ("", "none")
-    assert stands["geometric"][1] < stands["decreasing"][1] < stands["nothing"][1]
+        by_assumption[assumed] = row["assumption"], row["possible_high"] - row["possible_low"]
+    assert by_assumption["nothing"][0] in ("", "none")
+    assert (
+        by_assumption["geometric"][1] < by_assumption["decreasing"][1] < by_assumption["nothing"][1]
+    )
 
 
 @pytest.mark.some(3)
@@ -548,16 +557,16 @@ def test_a_table_fits_a_terminal(
 def test_plan_for_the_catalogue_of_the_log_or_another(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
-    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--format", "json"]) == 0
+    options = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["estimator"] for row in rows] == ["naive", "exact"]
     assert rows[1]["scores_by_negatives"] == 30 * 200
     pd.read_csv(log).assign(n_items=200, n_negatives=20).to_csv("own.csv", index=False)
-    again = ["plan", "--from", "own.csv", "--replacement", *few, "--format", "json"]
-    assert main(again) == 0
+    command = ["plan", "--from", "own.csv", "--replacement", *options, "--format", "json"]
+    assert main(command) == 0
     assert json.loads(capsys.readouterr().out) == rows
-    assert main([*again, "--n-items", "5000"]) == 0
+    assert main([*command, "--n-items", "5000"]) == 0
     assert json.loads(capsys.readouterr().out)[1]["scores_by_negatives"] == 30 * 5000
 
 
@@ -575,26 +584,26 @@ def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixtu
 
 
 def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    few = ["--metric", "ap", "--users", "300", "--estimators", "naive", "--max-negatives", "5"]
-    few.append("--sequential")
-    assert main(["plan", "--from", "log.csv", *SIZES, *few]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "A race is expected to rank about" in shown
-    assert "race: proves the order of the exact metric over all 300 users" in shown
-    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--format", "json"]) == 0
+    options = ["--metric", "ap", "--users", "300", "--estimators", "naive", "--max-negatives", "5"]
+    options.append("--sequential")
+    assert main(["plan", "--from", "log.csv", *SIZES, *options]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "A race is expected to rank about" in printed
+    assert "race: proves the order of the exact metric over all 300 users" in printed
+    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["estimator"] for row in rows][-2:] == ["race", "exact"]
     assert 0 < rows[-2]["users_needed"] <= 300
     assert rows[-2]["negatives_needed"] is None
-    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--report", "report.html"]) == 0
+    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--report", "report.html"]) == 0
     page = Path("report.html").read_text(encoding="utf-8")
     assert "Race: proves the order" in page
     assert "bets prove which of two recommenders" in page
 
 
 def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
-    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--curve", "--format", "json"]) == 0
+    options = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--curve", "--format", "json"]) == 0
     rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
     assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
     assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(log_plans.around(30))
@@ -603,19 +612,21 @@ def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_the_plan_of_the_command_is_one_of_the_library(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    words = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
     options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
-    made = log_plans.plan_log(rows, "ap", curves=True, **options)
+    plan = log_plans.plan_log(rows, "ap", curves=True, **options)
     curves = log_plans.curve_log(rows, "ap", **options)
-    pd.testing.assert_frame_equal(made.curves, curves.frame)
-    for result, more in ((made, []), (curves, ["--curve"])):
-        assert main(["plan", "--from", "log.csv", *SIZES, *few, *more]) == 0
+    pd.testing.assert_frame_equal(plan.curves, curves.frame)
+    for result, extra_options in ((plan, []), (curves, ["--curve"])):
+        assert main(["plan", "--from", "log.csv", *SIZES, *words, *extra_options]) == 0
         assert capsys.readouterr().out == result.to_text()
-    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--report", "page.html"]) == 0
-    made.write("own.html")
-    page, own = (Path(name).read_text(encoding="utf-8") for name in ("page.html", "own.html"))
-    assert page.replace("<li>log: log.csv</li>\n", "") == own
+    assert main(["plan", "--from", "log.csv", *SIZES, *words, "--report", "page.html"]) == 0
+    plan.write("own.html")
+    page, library_page = (
+        Path(name).read_text(encoding="utf-8") for name in ("page.html", "own.html")
+    )
+    assert page.replace("<li>log: log.csv</li>\n", "") == library_page
 
 
 def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -623,10 +634,10 @@ def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[st
     words = "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv -o ranks.csv"
     assert main(words.split()) == 0
     scores = np.load("toy/U.npy") @ np.load("toy/V.npy").T
-    test, found = pd.read_csv("toy/test.csv"), pd.read_csv("ranks.csv")
+    test, ranks = pd.read_csv("toy/test.csv"), pd.read_csv("ranks.csv")
     order = np.argsort(-scores[test["user"]], axis=1)
     places = np.argmax(order == test["item"].to_numpy()[:, None], axis=1)
-    assert found["n_better"].tolist() == places.tolist()
+    assert ranks["n_better"].tolist() == places.tolist()
     assert sorted(path.name for path in folder.iterdir()) == ["ranks.csv", "toy"]
 
 
@@ -639,15 +650,19 @@ def test_rank_says_which_candidates_it_counts(
     capsys.readouterr()
     assert main([*words, "-o", "all.csv"]) == 0
     assert main([*words, "--among", "irrelevant", "--format", "csv"]) == 0
-    said = capsys.readouterr()
-    others = "the user's other held-out items"
-    assert said.out.startswith(f"3 ranks in all.csv: {others} are counted as candidates (2 rows")
-    assert said.err == f"note: {others} are no candidates (2 rows have some)\n"
-    found = pd.read_csv(io.StringIO(said.out.split("\n", 1)[1]))
-    both = pd.read_csv("all.csv")
-    assert (both["n_candidates"] - found["n_candidates"]).tolist() == [1, 1, 0]
-    gap = both["n_better"] - found["n_better"] + both["n_tied"] - found["n_tied"]
-    assert gap.tolist() == (both["relevant_better"] + both["relevant_tied"]).tolist()
+    captured = capsys.readouterr()
+    others_text = "the user's other held-out items"
+    assert captured.out.startswith(
+        f"3 ranks in all.csv: {others_text} are counted as candidates (2 rows"
+    )
+    assert captured.err == f"note: {others_text} are no candidates (2 rows have some)\n"
+    irrelevant = pd.read_csv(io.StringIO(captured.out.split("\n", 1)[1]))
+    all_ranks = pd.read_csv("all.csv")
+    assert (all_ranks["n_candidates"] - irrelevant["n_candidates"]).tolist() == [1, 1, 0]
+    gap = (
+        all_ranks["n_better"] - irrelevant["n_better"] + all_ranks["n_tied"] - irrelevant["n_tied"]
+    )
+    assert gap.tolist() == (all_ranks["relevant_better"] + all_ranks["relevant_tied"]).tolist()
     assert main([*words, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -673,12 +688,12 @@ def test_rank_prints_metrics_of_ties_and_sets(
             capsys.readouterr()
             options = ["--items", items, "--among", among, "--format", "csv", "--quiet"]
             assert main([*words, *options]) == 0
-            found = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
-            assert found["value"].to_dict() == pytest.approx(expected)
-    assert found["users"].tolist() == [3, 3]
+            table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
+            assert table["value"].to_dict() == pytest.approx(expected)
+    assert table["users"].tolist() == [3, 3]
     assert main([*words, "--items", "V.csv", "-o", "ranks.csv", "--quiet"]) == 0
-    assert "4 ranks in ranks.csv" in (out := capsys.readouterr().out)
-    assert "recall@2  0.6389" in out
+    assert "4 ranks in ranks.csv" in (stdout := capsys.readouterr().out)
+    assert "recall@2  0.6389" in stdout
     assert "up to 2 held-out items" in refused(["estimate", "ranks.csv"], capsys)
     assert "recall@z" in refused([*words[:-1], "recall@z", "--items", "V.csv"], capsys)
     for items, content in (("no.csv", None), ("V2.csv", "a,b\n"), ("V2.npz", "x")):
@@ -726,10 +741,10 @@ def test_the_example_prints_a_table_of_its_log(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["example", "toy"]) == 0
-    shown = pd.read_csv("toy/table.csv", index_col="method")
+    printed_table = pd.read_csv("toy/table.csv", index_col="method")
     log = pd.read_csv("toy/log.csv")
     hits = (log["n_better"] < 10).groupby(log["recommender"]).mean()
-    assert (shown["HR@10"] - hits).abs().max() <= 5e-5
+    assert (printed_table["HR@10"] - hits).abs().max() <= 5e-5
     sizes = ["--n-items", "480", "--n-negatives", "50", "--users", "300", "--no-replacement"]
     capsys.readouterr()
     assert main(["published", "toy/table.csv", *sizes, "--format", "json"]) == 0
@@ -744,18 +759,18 @@ def test_the_example_prints_a_table_of_its_log(
 def test_names_that_the_terminal_cannot_show_are_no_error(log: Path) -> None:
     text = log.read_text(encoding="utf-8").replace("A,", "Ä,")
     log.write_text(text, encoding="utf-8")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "sampled_metrics", "estimate", "log.csv", *SIZES, *FEW],
         capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert rb"\xc4" in done.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert rb"\xc4" in completed.stdout
 
 
 def test_every_command_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    out = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     for command in COMMANDS:
-        assert re.search(rf"^    {command}( |$)", out, flags=re.M)
+        assert re.search(rf"^    {command}( |$)", stdout, flags=re.M)
         assert callable(getattr(cli, f"_{command}"))
     assert set(FORMATS) == {"table", "json", "csv", "markdown"}

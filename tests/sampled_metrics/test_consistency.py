@@ -38,18 +38,22 @@ SPELLED = {1: "A > B", 0: "A = B", -1: "B > A"}
 
 
 @cache
-def expected_by_rank(name: str, n: int, m: int, law: bool) -> np.ndarray:
+def expected_by_rank(name: str, n: int, m: int, replacement: bool) -> np.ndarray:
     """The expected metric of m negatives at each true rank."""
-    return naive(metric(name), Protocol(n, m, replacement=law)).expected(np.arange(1, n + 1))
+    return naive(metric(name), Protocol(n, m, replacement=replacement)).expected(
+        np.arange(1, n + 1)
+    )
 
 
-def slow_orders(a: list[int], b: list[int], name: str, n: int, m_max: int, law: bool) -> list[str]:
+def slow_orders(
+    a: list[int], b: list[int], name: str, n: int, m_max: int, replacement: bool
+) -> list[str]:
     """Expected order at every m in 1..m_max, one after the other."""
     orders = []
     for m in range(1, m_max + 1):
-        expected = expected_by_rank(name, n, m, law)
-        ahead = sign(*(expected[np.array(each) - 1].mean() for each in (a, b)))
-        orders.append(SPELLED[ahead])
+        expected = expected_by_rank(name, n, m, replacement)
+        order_sign = sign(*(expected[np.array(ranks) - 1].mean() for ranks in (a, b)))
+        orders.append(SPELLED[order_sign])
     return orders
 
 
@@ -66,13 +70,13 @@ def test_order_by_negatives_equals_trying_every_m(
 ) -> None:
     n = 100
     protocol = Protocol(n, n - 1, replacement=replacement)
-    found = order_by_negatives({"A": a, "B": b}, metric(name), protocol)
+    order = order_by_negatives({"A": a, "B": b}, metric(name), protocol)
     slow = slow_orders(a, b, name, n, n - 1, replacement)
-    assert [found.at(m) for m in range(1, n)] == slow
-    assert found.flips == tuple(m for m in range(2, n) if slow[m - 1] != slow[m - 2])
-    assert found.exact == SPELLED[sign(metric(name)(a, n).mean(), metric(name)(b, n).mean())]
-    settled = [m for m in range(1, n) if all(s == found.exact for s in slow[m - 1 :])]
-    assert found.right_from == (settled[0] if settled else None)
+    assert [order.at(m) for m in range(1, n)] == slow
+    assert order.flips == tuple(m for m in range(2, n) if slow[m - 1] != slow[m - 2])
+    assert order.exact == SPELLED[sign(metric(name)(a, n).mean(), metric(name)(b, n).mean())]
+    right_from = [m for m in range(1, n) if all(s == order.exact for s in slow[m - 1 :])]
+    assert order.right_from == (right_from[0] if right_from else None)
 
 
 rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
@@ -80,8 +84,8 @@ rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
 
 @given(a=rank_lists, b=rank_lists, name=st.sampled_from(["ap", "ndcg", "recall@2"]))
 def test_order_by_negatives_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
-    found = order_by_negatives({"A": a, "B": b}, name, Protocol(40, 39))
-    assert [found.at(m) for m in range(1, 40)] == slow_orders(a, b, name, 40, 39, True)
+    order = order_by_negatives({"A": a, "B": b}, name, Protocol(40, 39))
+    assert [order.at(m) for m in range(1, 40)] == slow_orders(a, b, name, 40, 39, True)
 
 
 def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +99,8 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(consistency, "naive", counting)
     pair = {name: TOY[name] for name in "BC"}
-    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
-    assert found.flips == (73, 281)
+    order = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
+    assert order.flips == (73, 281)
     # Once for each of the two recommenders.
     assert 2 * len(set(tried)) == len(tried) < 240
 
@@ -107,11 +111,11 @@ def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replaceme
     n, m_max = 30, 29
     ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
     protocol = Protocol(n, m_max, replacement=replacement)
-    found = order_by_negatives(ranks, metric(name), protocol).frame
-    assert found["first"].tolist() == [1, *(found["last"] + 1).tolist()[:-1]]
-    assert found["last"].iloc[-1] == m_max
+    table = order_by_negatives(ranks, metric(name), protocol).frame
+    assert table["first"].tolist() == [1, *(table["last"] + 1).tolist()[:-1]]
+    assert table["last"].iloc[-1] == m_max
     exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
-    for row in found.itertuples():
+    for row in table.itertuples():
         for m in range(row.first, row.last + 1):
             estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
             mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
@@ -121,24 +125,26 @@ def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replaceme
                 assert [mean[x] for x in group] == pytest.approx([mean[group[0]]] * len(group))
             for better, worse in pairwise(groups):
                 assert mean[better[0]] > mean[worse[0]] * (1 + 1e-12)
-            same = [sign(exact[a], exact[b]) == sign(mean[a], mean[b]) for a in mean for b in mean]
-            assert row.right == all(same)
-    assert (found["order"].iloc[1:].values != found["order"].iloc[:-1].values).all()
+            agreements = [
+                sign(exact[a], exact[b]) == sign(mean[a], mean[b]) for a in mean for b in mean
+            ]
+            assert row.right == all(agreements)
+    assert (table["order"].iloc[1:].values != table["order"].iloc[:-1].values).all()
 
 
 def test_orders_of_the_toy() -> None:
-    found = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
-    assert found["first"].tolist() == [1, 73, 281, 438, 954]
-    words = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
-    assert found["order"].tolist() == words
-    assert found["right"].tolist() == [False] * 4 + [True]
+    table = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
+    assert table["first"].tolist() == [1, 73, 281, 438, 954]
+    expected_orders = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
+    assert table["order"].tolist() == expected_orders
+    assert table["right"].tolist() == [False] * 4 + [True]
 
 
 def test_toy_flips_where_the_order_changes() -> None:
     # Each reported flip is checked on its two sides in rational arithmetic.
     pair = {name: TOY[name] for name in "AC"}
-    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
-    (flip,) = found.flips
+    order = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
+    (flip,) = order.flips
 
     def difference(m: int) -> Fraction:
         def mean(ranks: list[int]) -> Fraction:
@@ -151,18 +157,18 @@ def test_toy_flips_where_the_order_changes() -> None:
         return mean(TOY["A"]) - mean(TOY["C"])
 
     assert difference(flip - 1) > 0 > difference(flip)
-    assert found.orders == ("A > C", "C > A")
-    assert (found.exact, found.right_from) == ("C > A", flip)
+    assert order.orders == ("A > C", "C > A")
+    assert (order.exact, order.right_from) == ("C > A", flip)
 
 
 def test_sizes_by_instance() -> None:
     sizes = [100, 50, 80]
     protocol = Protocol(sizes, 49, replacement=False)
-    found = order_by_negatives({"A": [1, 40, 70], "B": [20, 15, 20]}, "ap", protocol)
+    order = order_by_negatives({"A": [1, 40, 70], "B": [20, 15, 20]}, "ap", protocol)
     for m in (1, 7, 49):
         estimator = naive(metric("ap"), Protocol(np.array(sizes), m, replacement=False))
         first = estimator.expected([1, 40, 70]).mean()
-        assert found.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
+        assert order.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
 
 
 def test_expected_differences_of_the_toy() -> None:
@@ -177,14 +183,14 @@ def test_expected_differences_of_the_toy() -> None:
         "consistent",
     ]
     assert len(frame) == 9
-    at = frame.set_index(["first", "second", "n_negatives"])
-    assert at.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
-    assert not at.loc[("A", "C", 99), "consistent"]
-    assert not at.loc[("B", "C", 2_000), "consistent"]
-    assert at.loc[("B", "C", 3_000), "consistent"]
+    rows = frame.set_index(["first", "second", "n_negatives"])
+    assert rows.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
+    assert not rows.loc[("A", "C", 99), "consistent"]
+    assert not rows.loc[("B", "C", 2_000), "consistent"]
+    assert rows.loc[("B", "C", 3_000), "consistent"]
     # An exact tie that sampling breaks is an inconsistency too.
-    assert at.loc[("A", "B", 99), "exact"] == 0
-    assert not at.loc[("A", "B", 99), "consistent"]
+    assert rows.loc[("A", "B", 99), "exact"] == 0
+    assert not rows.loc[("A", "B", 99), "consistent"]
     samples = [Protocol(10_000, m) for m in (1, 99, 9_999)]
     assert expected_differences(TOY, "auc", samples)["consistent"].all()
 
@@ -220,18 +226,18 @@ def test_bad_numbers_of_negatives() -> None:
 
 def slow_difference(first: list[int], second: list[int], estimator: Estimator) -> dict[float, Any]:
     """The law of the difference of the averages, by convolving every user's own."""
-    law: dict[float, Any] = {0.0: Fraction(1)}
+    pmf: dict[float, Any] = {0.0: Fraction(1)}
     protocol = estimator.protocol
-    for way, ranks in ((1, first), (-1, second)):
+    for direction, ranks in ((1, first), (-1, second)):
         for rank in ranks:
-            own = exact_pmf(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
-            grown: dict[float, Any] = {}
-            for total, p in law.items():
-                for value, q in zip(estimator.values, own, strict=True):
-                    key = round(total + way * float(value) / len(ranks), 12)
-                    grown[key] = grown.get(key, 0) + p * q
-            law = grown
-    return law
+            rank_pmf = exact_pmf(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
+            convolved: dict[float, Any] = {}
+            for total, p in pmf.items():
+                for value, q in zip(estimator.values, rank_pmf, strict=True):
+                    key = round(total + direction * float(value) / len(ranks), 12)
+                    convolved[key] = convolved.get(key, 0) + p * q
+            pmf = convolved
+    return pmf
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -240,15 +246,15 @@ def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) 
     first, second = [1, 4, 7], [2, 3, 9]
     for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
         estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
-        law = slow_difference(first, second, estimator)
-        assert float(sum(law.values())) == pytest.approx(1, abs=1e-12)
-        mean = sum(value * float(p) for value, p in law.items())
-        second_moment = sum(value**2 * float(p) for value, p in law.items())
-        found = verdict(first, second, estimator)
-        assert found.expected == pytest.approx(mean, abs=1e-11)
-        assert found.sd == pytest.approx(np.sqrt(second_moment - mean**2), rel=1e-9)
+        pmf = slow_difference(first, second, estimator)
+        assert float(sum(pmf.values())) == pytest.approx(1, abs=1e-12)
+        mean = sum(value * float(p) for value, p in pmf.items())
+        second_moment = sum(value**2 * float(p) for value, p in pmf.items())
+        pair_verdict = verdict(first, second, estimator)
+        assert pair_verdict.expected == pytest.approx(mean, abs=1e-11)
+        assert pair_verdict.sd == pytest.approx(np.sqrt(second_moment - mean**2), rel=1e-9)
         exact = metric(name)(first, 9).mean() - metric(name)(second, 9).mean()
-        assert found.exact == pytest.approx(exact)
+        assert pair_verdict.exact == pytest.approx(exact)
 
 
 def test_verdict_is_right_as_often_as_it_says() -> None:
@@ -257,23 +263,23 @@ def test_verdict_is_right_as_often_as_it_says() -> None:
     first, second = rng.integers(1, 200, users), rng.integers(1, 190, users)
     protocol = Protocol(1_000, 60, replacement=False)
     estimator = bias_variance(metric("ndcg@10"), protocol, 0.1)
-    found = verdict(first, second, estimator)
+    pair_verdict = verdict(first, second, estimator)
     a, b = (
         estimator(protocol.draw(r, rng, size=(runs, users))).mean(axis=1) for r in (first, second)
     )
-    right = float(np.mean(np.sign(a - b) == np.sign(found.exact)))
-    assert 0.6 < found.probability < 0.99
-    error = np.sqrt(found.probability * (1 - found.probability) / runs)
-    assert right == pytest.approx(found.probability, abs=4 * error)
+    right = float(np.mean(np.sign(a - b) == np.sign(pair_verdict.exact)))
+    assert 0.6 < pair_verdict.probability < 0.99
+    standard_error = np.sqrt(pair_verdict.probability * (1 - pair_verdict.probability) / runs)
+    assert right == pytest.approx(pair_verdict.probability, abs=4 * standard_error)
 
 
 def shares(first: list[int], second: list[int], estimator: Estimator) -> tuple[float, float]:
     """Of all evaluations: those that find the exact order, and those in which both are level."""
-    law = slow_difference(first, second, estimator)
+    pmf = slow_difference(first, second, estimator)
     n = estimator.protocol.n_items
     exact = estimator.metric(first, n).mean() - estimator.metric(second, n).mean()
-    right = sum(p for value, p in law.items() if value * exact > 1e-12)
-    return float(right), float(sum(p for value, p in law.items() if abs(value) <= 1e-11))
+    right = sum(p for value, p in pmf.items() if value * exact > 1e-12)
+    return float(right), float(sum(p for value, p in pmf.items() if abs(value) <= 1e-11))
 
 
 MAKERS = {
@@ -294,24 +300,24 @@ def test_the_shares_of_right_verdicts_and_of_ties_by_enumeration(
         estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement=replacement))
         if metric(name)(first, 6).mean() == metric(name)(second, 6).mean():
             continue
-        found = verdict(first, second, estimator)
+        pair_verdict = verdict(first, second, estimator)
         right, ties = shares(first, second, estimator)
-        assert found.probability == pytest.approx(right, abs=1e-9)
-        assert found.ties == pytest.approx(ties, abs=1e-9)
+        assert pair_verdict.probability == pytest.approx(right, abs=1e-9)
+        assert pair_verdict.ties == pytest.approx(ties, abs=1e-9)
 
 
 def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
     protocol = Protocol(500, 20)
-    found = verdict(
+    pair_verdict = verdict(
         [10] * 10 + [20] * 90, [11] * 10 + [20] * 90, naive(metric("recall@10"), protocol)
     )
     # A user's item leaves the sampled top ten with these probabilities: one such event in all.
-    lost = [float(sum(exact_pmf(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
-    assert found.probability == pytest.approx(10 * lost[1] + 90 * lost[2], rel=1e-5)
-    assert 1 - found.probability - found.ties == pytest.approx(
-        10 * lost[0] + 90 * lost[2], abs=1e-13
+    p_lost = [float(sum(exact_pmf(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
+    assert pair_verdict.probability == pytest.approx(10 * p_lost[1] + 90 * p_lost[2], rel=1e-5)
+    assert 1 - pair_verdict.probability - pair_verdict.ties == pytest.approx(
+        10 * p_lost[0] + 90 * p_lost[2], abs=1e-13
     )
-    assert found.expected == pytest.approx((lost[1] - lost[0]) / 10, rel=1e-6)
+    assert pair_verdict.expected == pytest.approx((p_lost[1] - p_lost[0]) / 10, rel=1e-6)
 
 
 @pytest.mark.some(2)
@@ -335,16 +341,16 @@ def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, ma
         rng.geometric(0.026, users).clip(1, 600),
     )
     estimator = MAKERS[maker](metric(name), Protocol(600, 90))
-    found = verdict(first, second, estimator)
+    pair_verdict = verdict(first, second, estimator)
     difference = np.zeros(runs)
-    for way, ranks in ((1, first), (-1, second)):
+    for direction, ranks in ((1, first), (-1, second)):
         for rank, count in zip(*np.unique(ranks, return_counts=True), strict=True):
             drawn = rng.binomial(90, (rank - 1) / 599, (count, runs))
-            difference += way * estimator.values[drawn].sum(axis=0)
-    right = np.mean(np.sign(found.exact) * difference > 1e-9)
+            difference += direction * estimator.values[drawn].sum(axis=0)
+    right = np.mean(np.sign(pair_verdict.exact) * difference > 1e-9)
     ties = np.mean(np.abs(difference) <= 1e-9)
-    for share, said in ((right, found.probability), (ties, found.ties)):
-        assert share == pytest.approx(said, abs=9 * np.sqrt(said * (1 - said) / runs) + 1e-3)
+    for share, stated in ((right, pair_verdict.probability), (ties, pair_verdict.ties)):
+        assert share == pytest.approx(stated, abs=9 * np.sqrt(stated * (1 - stated) / runs) + 1e-3)
 
 
 def test_ties_of_sums_of_fractions_are_counted() -> None:
@@ -355,25 +361,27 @@ def test_ties_of_sums_of_fractions_are_counted() -> None:
     ties, right = np.mean(drawn[0] == drawn[1]), np.mean(drawn[0] > drawn[1])
     ap = naive(metric("ap"), Protocol(500, 20))
     first, second = [20] * users, [21] * users
-    for found in (verdict(first, second, ap), verdict(first, second, ap, n_users=users)):
-        assert found.ties == pytest.approx(ties, abs=1e-3 + 4 * np.sqrt(ties / runs))
-        assert found.probability == pytest.approx(right, abs=1e-3 + 4 * np.sqrt(0.25 / runs))
+    for pair_verdict in (verdict(first, second, ap), verdict(first, second, ap, n_users=users)):
+        assert pair_verdict.ties == pytest.approx(ties, abs=1e-3 + 4 * np.sqrt(ties / runs))
+        assert pair_verdict.probability == pytest.approx(right, abs=1e-3 + 4 * np.sqrt(0.25 / runs))
 
 
 @pytest.mark.parametrize("name", ["recall@10", "auc", "ndcg@10"])
 def test_many_users_who_are_not_alike_are_nearly_normal(name: str) -> None:
     rng = np.random.default_rng(6)
     first, second = rng.integers(1, 900, 3_000), rng.integers(1, 880, 3_000)
-    found = verdict(first, second, naive(metric(name), Protocol(3_000, 100)))
-    normal = float(ndtr(found.z))
+    pair_verdict = verdict(first, second, naive(metric(name), Protocol(3_000, 100)))
+    normal = float(ndtr(pair_verdict.z))
     # The normal distribution counts half of the ties as right; there are few or none.
-    assert found.ties < 0.02
-    assert found.probability + found.ties / 2 == pytest.approx(normal, abs=2e-4)
-    users = found.users(0.9)
-    if found.z < 0:
+    assert pair_verdict.ties < 0.02
+    assert pair_verdict.probability + pair_verdict.ties / 2 == pytest.approx(normal, abs=2e-4)
+    users = pair_verdict.users(0.9)
+    if pair_verdict.z < 0:
         assert users is None
     else:
-        assert users == pytest.approx(found.n_users * (1.2816 / found.z) ** 2, rel=0.01, abs=3_000)
+        assert users == pytest.approx(
+            pair_verdict.n_users * (1.2816 / pair_verdict.z) ** 2, rel=0.01, abs=3_000
+        )
 
 
 def test_users_are_the_fewest_that_reach_the_level() -> None:
@@ -392,9 +400,9 @@ def test_a_verdict_without_chance_is_right_or_wrong() -> None:
     assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
     assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
     # A metric that cannot tell two recommenders apart finds no order.
-    same = Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5)
-    assert same.users() is None
-    assert (same.probability, same.ties) == (0, 1)
+    tied_verdict = Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5)
+    assert tied_verdict.users() is None
+    assert (tied_verdict.probability, tied_verdict.ties) == (0, 1)
 
 
 def test_negatives_needed_equals_trying_every_m() -> None:
@@ -405,9 +413,9 @@ def test_negatives_needed_equals_trying_every_m() -> None:
     def at(m: int) -> Verdict:
         return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
 
-    for level in (0.5, 0.6, 0.8, 0.9):
-        slow = [m for m in range(1, 56) if at(m).probability >= level]
-        assert negatives_needed(at, 1, 55, level) == (slow[0] if slow else None)
+    for confidence in (0.5, 0.6, 0.8, 0.9):
+        slow = [m for m in range(1, 56) if at(m).probability >= confidence]
+        assert negatives_needed(at, 1, 55, confidence) == (slow[0] if slow else None)
     assert negatives_needed(at, 55, 55, 0.6) == (55 if at(55).probability >= 0.6 else None)
 
 
@@ -441,10 +449,10 @@ def test_a_permutation_of_the_users_has_no_exact_order() -> None:
 
 def test_the_default_law_is_with_replacement() -> None:
     ranks = {"A": [3, 60], "B": [10, 20]}
-    for law, given_law in ((True, {}), (False, {"replacement": False})):
-        protocol = Protocol(100, 50, **given_law)
+    for replacement, options in ((True, {}), (False, {"replacement": False})):
+        protocol = Protocol(100, 50, **options)
         (row,) = expected_differences(ranks, "ap", protocol).itertuples()
-        estimator = naive(metric("ap"), Protocol(100, 50, replacement=law))
+        estimator = naive(metric("ap"), Protocol(100, 50, replacement=replacement))
         a, b = (estimator.expected(r).mean() for r in ranks.values())
         assert row.expected == pytest.approx(a - b, rel=1e-12)
 
@@ -489,18 +497,18 @@ def test_with_many_users_the_flips_are_those_of_whole_fractions(monkeypatch, nam
     """One more negative at a time, as a cut-off and many users are computed."""
     monkeypatch.setattr(consistency, "_MANY", 0)
     ranks, n = {"A": [4, 4, 4, 30], "B": [1, 2, 38, 40], "C": [3, 5, 6, 20]}, 40
-    found = consistency.order_by_negatives(ranks, name, Protocol(n, 30, replacement=replacement))
+    order = consistency.order_by_negatives(ranks, name, Protocol(n, 30, replacement=replacement))
     orders = {}
     for m in range(1, 31):
         values = metric(name)(np.arange(1, m + 2), m + 1)
         means = {
-            who: sum(
+            recommender: sum(
                 float(q) * v
-                for r in each
+                for r in true_ranks
                 for q, v in zip(exact_pmf(n, m, r, replacement), values, strict=True)
             )
-            for who, each in ranks.items()
+            for recommender, true_ranks in ranks.items()
         }
         orders[m] = [consistency.sign(means[a], means[b]) for a, b in ("AB", "AC", "BC")]
-    assert found.flips == tuple(m for m in range(2, 31) if orders[m] != orders[m - 1])
-    assert found.flips
+    assert order.flips == tuple(m for m in range(2, 31) if orders[m] != orders[m - 1])
+    assert order.flips

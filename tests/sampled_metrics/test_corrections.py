@@ -33,9 +33,9 @@ def dense(protocol: Protocol, j: int, m: Metric, prior: np.ndarray | None):  # t
     relevant = protocol.n_relevant
     ranks = np.arange(j, int(protocol.n_items) - (relevant - j) + 1)
     p = np.full(ranks.size, 1 / ranks.size) if prior is None else prior
-    law = protocol.pmf(ranks, j)
-    target = m.term(ranks, j, relevant, protocol.n_items)
-    return np.sqrt(p)[:, None] * law, np.sqrt(p) * target, p @ law
+    pmf = protocol.pmf(ranks, j)
+    terms = m.term(ranks, j, relevant, protocol.n_items)
+    return np.sqrt(p)[:, None] * pmf, np.sqrt(p) * terms, p @ pmf
 
 
 def dense_bias_variance(
@@ -158,12 +158,12 @@ def test_few_nodes_are_enough_for_large_catalogues(
     monkeypatch: pytest.MonkeyPatch, n: int, m: int, name: str, replacement: bool
 ) -> None:
     protocol = Protocol(n, m, replacement=replacement)
-    few = bias_variance(metric(name), protocol, 1e-3).values
-    more = quadrature._count
-    monkeypatch.setattr(quadrature, "_count", lambda *args: 2 * more(*args) + 15)
+    values = bias_variance(metric(name), protocol, 1e-3).values
+    count_nodes = quadrature._count
+    monkeypatch.setattr(quadrature, "_count", lambda *args: 2 * count_nodes(*args) + 15)
     estimators._forget()
-    assert few == pytest.approx(
-        bias_variance(metric(name), protocol, 1e-3).values, rel=0, abs=1e-9 * np.abs(few).max()
+    assert values == pytest.approx(
+        bias_variance(metric(name), protocol, 1e-3).values, rel=0, abs=1e-9 * np.abs(values).max()
     )
     estimators._forget()
 
@@ -176,9 +176,9 @@ def test_gauss_rule_sums_polynomials(n: int, count: int) -> None:
     assert ((nodes >= 1) & (nodes <= n)).all()
     t = (nodes - 1) / (n - 1)
     for degree in range(2 * count):
-        whole = np.arange(n) / (n - 1) if n <= 1_000 else None
-        if whole is not None:
-            exact = (whole**degree).sum()
+        positions = np.arange(n) / (n - 1) if n <= 1_000 else None
+        if positions is not None:
+            exact = (positions**degree).sum()
         else:  # Euler-Maclaurin; what it leaves out is below 1e-16 of the sum
             exact = (n - 1) / (degree + 1) + 0.5 * (1.0 + (degree == 0))
         assert weights @ t**degree == pytest.approx(exact, rel=1e-11)
@@ -208,8 +208,8 @@ def test_gamma_zero_is_least_bias_and_one_the_posterior_mean(replacement: bool) 
         assert np.array_equal(least.values, bias_variance(metric(name), protocol, 0).values)
         a, b, _ = dense(protocol, 1, metric(name), None)
         assert least.values == pytest.approx(np.linalg.lstsq(a, b, rcond=None)[0], rel=1e-7)
-        law = protocol.pmf(ranks)
-        posterior = (law.T @ metric(name)(ranks)) / law.sum(axis=0)
+        pmf = protocol.pmf(ranks)
+        posterior = (pmf.T @ metric(name)(ranks)) / pmf.sum(axis=0)
         assert bias_variance(metric(name), protocol, 1).values == pytest.approx(posterior)
 
 
@@ -252,12 +252,12 @@ def test_sampling_everything_returns_the_metric(name: str) -> None:
 def test_exact_ranks_need_no_equations(monkeypatch: pytest.MonkeyPatch, relevant: int) -> None:
     monkeypatch.setattr(Protocol, "rows", None)  # would have 4 * 10^8 entries
     protocol = Protocol(20_000 + relevant, 20_000, replacement=False, n_relevant=relevant)
-    for est in (
+    for estimator in (
         bias_variance(metric("ndcg@10"), protocol, 0.1),
         least_bias(metric("ndcg@10"), protocol),
         monotone(metric("ndcg@10"), protocol),
     ):
-        assert (est.values == naive(metric("ndcg@10"), protocol).values).all()
+        assert (estimator.values == naive(metric("ndcg@10"), protocol).values).all()
 
 
 @pytest.mark.parametrize("replacement", LAWS)
@@ -272,9 +272,9 @@ def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: 
 
 def test_every_item_of_a_set_has_its_own_population() -> None:
     # The best of two relevant items is corrected as one item of a catalogue without the other.
-    alone = bias_variance(metric("ndcg"), Protocol(499, 20), 0.01).values
-    pair = bias_variance(metric("ndcg"), Protocol(500, 20, n_relevant=2), 0.01).values
-    assert pair[0] * (1 + 1 / np.log2(3)) == pytest.approx(alone, rel=1e-9)
+    single_values = bias_variance(metric("ndcg"), Protocol(499, 20), 0.01).values
+    pair_values = bias_variance(metric("ndcg"), Protocol(500, 20, n_relevant=2), 0.01).values
+    assert pair_values[0] * (1 + 1 / np.log2(3)) == pytest.approx(single_values, rel=1e-9)
 
 
 def test_rank_estimate_by_hand() -> None:
@@ -291,12 +291,12 @@ def test_rank_estimate_by_hand() -> None:
 def test_rank_estimate_of_several_items_by_hand() -> None:
     # Ten irrelevant items: the best is taken for rank 1, 3.5, ..., 11, the other one further.
     protocol = Protocol(12, 4, n_relevant=2)
-    best, other = 2 * rank_estimate(metric("ap"), protocol).values
+    best, second = 2 * rank_estimate(metric("ap"), protocol).values
     assert best == pytest.approx([1, 1 / 3, 1 / 6, 1 / 8, 1 / 11])
-    assert other == pytest.approx([2 / 2, 2 / 4, 2 / 7, 2 / 9, 2 / 12])
-    best, other = 2 * rank_estimate(metric("ap"), protocol, rounding="linear").values
+    assert second == pytest.approx([2 / 2, 2 / 4, 2 / 7, 2 / 9, 2 / 12])
+    best, second = 2 * rank_estimate(metric("ap"), protocol, rounding="linear").values
     assert best == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
-    assert other == pytest.approx([1, 1 / 4 + 1 / 5, 2 / 7, 1 / 9 + 1 / 10, 2 / 12])
+    assert second == pytest.approx([1, 1 / 4 + 1 / 5, 2 / 7, 1 / 9 + 1 / 10, 2 / 12])
 
 
 def test_a_prior_may_miss_one_by_rounding_alone() -> None:
@@ -309,10 +309,10 @@ def test_a_prior_may_miss_one_by_rounding_alone() -> None:
 
 
 def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = bias_variance(metric("ap"), Protocol(900, 20), 0.1).values
+    values = bias_variance(metric("ap"), Protocol(900, 20), 0.1).values
     monkeypatch.setattr(least_squares, "_BLOCK", 100)
     estimators._forget()
-    assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(whole)
+    assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(values)
     estimators._forget()
 
 
@@ -322,15 +322,15 @@ def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> 
     # Products of any two columns of the law: polynomials of degree 2 m.
     def products(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         above = nodes[:, np.newaxis] - 1
-        law = np.exp(log_law(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
-        return (law.T * weights) @ law
+        pmf = np.exp(log_law(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
+        return (pmf.T * weights) @ pmf
 
     nodes, weights = quadrature.all_ranks(n, m)
     assert nodes.size < n / 3
-    all_of_them = products(np.arange(1.0, n + 1), np.ones(n))
-    size = np.sqrt(np.diag(all_of_them))
-    off = (products(nodes, weights) - all_of_them) / np.outer(size, size)
-    np.testing.assert_allclose(off, 0, atol=1e-12)
+    full_products = products(np.arange(1.0, n + 1), np.ones(n))
+    size = np.sqrt(np.diag(full_products))
+    relative_errors = (products(nodes, weights) - full_products) / np.outer(size, size)
+    np.testing.assert_allclose(relative_errors, 0, atol=1e-12)
 
 
 def test_values_may_be_negative_unless_asked_not_to_be() -> None:
@@ -367,26 +367,26 @@ def test_least_bias_is_refused_where_the_best_vector_of_doubles_is_not_the_least
     assert objective_of(np.array(least, dtype=float)) > 2 * objective_of(least)
 
 
-def least_bias_in_digits(m_: Metric, n: int, m: int, replacement: bool):  # type: ignore[no-untyped-def]
+def least_bias_in_digits(parsed_metric: Metric, n: int, m: int, replacement: bool):  # type: ignore[no-untyped-def]
     """The solution of the normal equations, and the mean squared bias of any values."""
     mpmath.mp.dps = 60
 
     def law(above: int) -> list[mpmath.mpf]:
         pool = n - 1
         if not replacement:
-            all_ = comb(pool, m)
-            ways = [comb(above, x) * comb(pool - above, m - x) for x in range(m + 1)]
-            return [mpmath.mpf(way) / all_ for way in ways]
-        ways = [comb(m, x) * above**x * (pool - above) ** (m - x) for x in range(m + 1)]
-        return [mpmath.mpf(way) / pool**m for way in ways]
+            n_samples = comb(pool, m)
+            sample_counts = [comb(above, x) * comb(pool - above, m - x) for x in range(m + 1)]
+            return [mpmath.mpf(count) / n_samples for count in sample_counts]
+        sample_counts = [comb(m, x) * above**x * (pool - above) ** (m - x) for x in range(m + 1)]
+        return [mpmath.mpf(count) / pool**m for count in sample_counts]
 
     rows = mpmath.matrix([law(r - 1) for r in range(1, n + 1)])
-    target = mpmath.matrix([mpmath.mpf(float(v)) for v in m_.vector(n)])
-    least = mpmath.lu_solve(rows.T * rows, rows.T * target)
+    exact_values = mpmath.matrix([mpmath.mpf(float(v)) for v in parsed_metric.vector(n)])
+    least = mpmath.lu_solve(rows.T * rows, rows.T * exact_values)
 
     def objective_of(values) -> mpmath.mpf:  # type: ignore[no-untyped-def]
-        off = rows * mpmath.matrix([mpmath.mpf(v) for v in values]) - target
-        return (off.T * off)[0] / n
+        deviations = rows * mpmath.matrix([mpmath.mpf(v) for v in values]) - exact_values
+        return (deviations.T * deviations)[0] / n
 
     return list(least), objective_of
 
@@ -399,9 +399,9 @@ def test_larger_gammas_are_well_conditioned() -> None:
 
 def test_a_prior_under_which_some_sampled_ranks_cannot_occur() -> None:
     # Four of nine negatives above at most: the other values are the nearest one's.
-    est = least_bias(metric("ap"), Protocol(30, 9, replacement=False), {1: 0.5, 5: 0.5})
-    assert est.bias([1, 5]) == pytest.approx(np.zeros(2), abs=1e-12)
-    assert (est.values[5:] == est.values[4]).all()
+    estimator = least_bias(metric("ap"), Protocol(30, 9, replacement=False), {1: 0.5, 5: 0.5})
+    assert estimator.bias([1, 5]) == pytest.approx(np.zeros(2), abs=1e-12)
+    assert (estimator.values[5:] == estimator.values[4]).all()
 
 
 def test_corrections_are_judged_under_another_protocol() -> None:
@@ -445,18 +445,18 @@ def test_more_bad_input() -> None:
 
 def test_estimators_by_name() -> None:
     protocol = Protocol(60, 5)
-    made = {
+    estimator_by_name = {
         "naive": estimators.naive("ap", protocol),
         "rank estimate": estimators.rank_estimate("ap", protocol),
         "least bias": estimators.least_bias("ap", protocol),
         "monotone": estimators.monotone("ap", protocol),
         "bias-variance": estimators.bias_variance("ap", protocol, 0.1),
     }
-    assert (*made, *evaluation.FITTED) == evaluation.ESTIMATORS
-    for name, expected in made.items():
-        found = estimators.by_name(name, "ap", protocol, gamma=0.1)
-        assert found.name == expected.name
-        assert found.values.tolist() == expected.values.tolist()
+    assert (*estimator_by_name, *evaluation.FITTED) == evaluation.ESTIMATORS
+    for name, expected in estimator_by_name.items():
+        estimator = estimators.by_name(name, "ap", protocol, gamma=0.1)
+        assert estimator.name == expected.name
+        assert estimator.values.tolist() == expected.values.tolist()
     with pytest.raises(ValueError, match="estimator 'bias' is unknown: use one of naive, rank"):
         estimators.by_name("bias", "ap", protocol)
     with pytest.raises(ValueError, match="'least-bias' is unknown: did you mean 'least bias'"):

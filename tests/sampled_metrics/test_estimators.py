@@ -45,11 +45,11 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
     for rank, expected, variance in zip(
         ranks, estimator.expected(ranks), estimator.variance(ranks), strict=True
     ):
-        law = exact_pmf(n, m, int(rank), replacement)
-        mean = sum(p * v for p, v in zip(law, values, strict=True))
-        second = sum(p * (v - mean) ** 2 for p, v in zip(law, values, strict=True))
+        pmf = exact_pmf(n, m, int(rank), replacement)
+        mean = sum(p * v for p, v in zip(pmf, values, strict=True))
+        second_moment = sum(p * (v - mean) ** 2 for p, v in zip(pmf, values, strict=True))
         assert expected == pytest.approx(float(mean), rel=1e-13, abs=0)
-        assert variance == pytest.approx(float(second), rel=1e-12, abs=1e-30)
+        assert variance == pytest.approx(float(second_moment), rel=1e-12, abs=1e-30)
 
 
 @pytest.mark.some(12)
@@ -178,10 +178,10 @@ def test_simulation_confirms_expectation_and_variance() -> None:
 def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, ranks = np.arange(500, 530), np.arange(1, 31) * 16
     estimator = naive(metric("ndcg"), Protocol(sizes, 40))
-    whole = estimator.expected(ranks), estimator.variance(ranks)
+    moments = estimator.expected(ranks), estimator.variance(ranks)
     monkeypatch.setattr(protocol_module, "_BLOCK", 100)
-    assert estimator.expected(ranks) == pytest.approx(whole[0], rel=1e-14)
-    assert estimator.variance(ranks) == pytest.approx(whole[1], rel=1e-14)
+    assert estimator.expected(ranks) == pytest.approx(moments[0], rel=1e-14)
+    assert estimator.variance(ranks) == pytest.approx(moments[1], rel=1e-14)
 
 
 def test_shapes() -> None:
@@ -256,18 +256,18 @@ def test_bad_true_ranks(method: str) -> None:
 
 def test_estimators_are_equal_if_they_say_the_same() -> None:
     protocol = Protocol([50, 60], 2)
-    one, same = (Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "own") for _ in range(2))
-    assert one == same
-    assert hash(one) == hash(same)
-    others = [
+    first, second = (Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "own") for _ in range(2))
+    assert first == second
+    assert hash(first) == hash(second)
+    different_estimators = [
         Estimator(metric("ap"), protocol, [1, 0.5, 0.1], "own"),
         Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "another"),
         Estimator(metric("rr"), protocol, [1, 0.5, 0.2], "own"),
         Estimator(metric("ap"), Protocol([50, 61], 2), [1, 0.5, 0.2], "own"),
         "own",
     ]
-    assert len({one, same, *others}) == 1 + len(others)
-    assert repr(one) == "Estimator('own', ap, Protocol(n_items=<50 to 60>, n_negatives=2))"
+    assert len({first, second, *different_estimators}) == 1 + len(different_estimators)
+    assert repr(first) == "Estimator('own', ap, Protocol(n_items=<50 to 60>, n_negatives=2))"
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -277,10 +277,10 @@ def test_counts_too_rare_to_matter_are_left_out_unnoticed(replacement):
     items = rng.integers(900, 2_000, size=300)
     ranks = np.minimum((items ** rng.random(300)).astype(int) + 1, items)
     protocol = Protocol(items, 700, replacement=replacement)
-    whole = protocol.pmf(ranks)
-    for e in (estimators.naive("ndcg", protocol), estimators.naive("recall@10", protocol)):
-        written = whole @ e.values
-        assert e.expected(ranks) == pytest.approx(written, rel=1e-13)
+    pmf = protocol.pmf(ranks)
+    for estimator in (estimators.naive("ndcg", protocol), estimators.naive("recall@10", protocol)):
+        summed = pmf @ estimator.values
+        assert estimator.expected(ranks) == pytest.approx(summed, rel=1e-13)
     corrected = estimators.bias_variance("ap", Protocol(1_500, 700, replacement=True), 0.01).values
-    e = estimators.Estimator(metric("ap"), protocol, corrected)
-    assert e.expected(ranks) == pytest.approx(whole @ corrected, rel=1e-12)
+    estimator = estimators.Estimator(metric("ap"), protocol, corrected)
+    assert estimator.expected(ranks) == pytest.approx(pmf @ corrected, rel=1e-12)

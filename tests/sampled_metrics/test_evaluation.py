@@ -27,14 +27,14 @@ from sampled_metrics.readers import from_scores
 from tests.reference import bundled_ranks, draw_log, plug_in
 
 
-def estimate(*given, **options):
+def estimate(*arguments, **options):
     """The table alone."""
-    return evaluation.estimate(*given, **options).frame
+    return evaluation.estimate(*arguments, **options).frame
 
 
-def compare(*given, **options):
+def compare(*arguments, **options):
     """The table alone."""
-    return evaluation.compare(*given, **options).frame
+    return evaluation.compare(*arguments, **options).frame
 
 
 PLAIN = [name for name in ESTIMATORS if name not in FITTED]
@@ -46,9 +46,9 @@ def log_of(ranks, n_items=50, n_negatives=9, **columns):
     return read_log(table, n_items=n_items, n_negatives=n_negatives, replacement=True)
 
 
-def values(log, of, name, **options):
-    found = estimate(log, [of], estimators=[name], identification=False, **options)
-    return found["value"].to_numpy()
+def values(log, metric_name, name, **options):
+    table = estimate(log, [metric_name], estimators=[name], identification=False, **options)
+    return table["value"].to_numpy()
 
 
 def test_naive_by_hand():
@@ -70,15 +70,15 @@ def test_ties_are_averaged_over_their_order():
     assert values(log, "ap", "naive")[0] == pytest.approx(by_hand)
 
 
-def enumerated(of, scores, negatives):
+def enumerated(parsed_metric, scores, negatives):
     """Mean of a metric over all orders of equal scores, by putting the items in each order."""
     labels = [(s, True) for s in scores] + [(s, False) for s in negatives]
-    found = Counter()
+    count_by_ranks = Counter()
     for order in permutations(range(len(labels))):
         ranked = sorted(order, key=lambda i: -labels[i][0])  # stable: ties as in `order`
-        found[tuple(place for place, i in enumerate(ranked, start=1) if labels[i][1])] += 1
-    values = [of.of_set(ranks, n_items=len(labels)) for ranks in found]
-    return np.average(values, weights=list(found.values()))
+        count_by_ranks[tuple(place for place, i in enumerate(ranked, start=1) if labels[i][1])] += 1
+    values = [parsed_metric.of_set(ranks, n_items=len(labels)) for ranks in count_by_ranks]
+    return np.average(values, weights=list(count_by_ranks.values()))
 
 
 @pytest.mark.parametrize("name", ["ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"])
@@ -122,14 +122,14 @@ def test_every_user_has_the_estimator_of_its_own_protocol(of, name):
     expected = []
     for n, m, ranks in users.values():
         protocol = Protocol(n, m, n_relevant=len(ranks))
-        made = {
+        estimator = {
             "naive": estimators.naive,
             "rank estimate": estimators.rank_estimate,
             "least bias": estimators.least_bias,
             "monotone": estimators.monotone,
             "bias-variance": lambda of, p: estimators.bias_variance(of, p, 1 / 2),
         }[name](metric(of), protocol)
-        expected.append(sum(float(made(r, j)) for j, r in enumerate(ranks, start=1)))
+        expected.append(sum(float(estimator(r, j)) for j, r in enumerate(ranks, start=1)))
     assert values(read_log(table, replacement=True), of, name)[0] == pytest.approx(
         np.mean(expected), rel=1e-9
     )
@@ -150,33 +150,39 @@ CORRECTIONS = {
 )
 def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     # Over a hundred sizes: corrections are interpolated between a few of them.
-    y = bundled_ranks()["Y"]
-    few = np.sort(np.unique(y.n_candidates, return_index=True)[1])[::7]
-    ranks = RankIntervals(y.n_better[few], y.n_tied[few], y.n_candidates[few])
-    some = draw_log({"Y": ranks}, 30, np.random.default_rng(3))
-    assert some["n_items"].nunique() > 100
-    log = read_log(some, replacement=False)
+    intervals = bundled_ranks()["Y"]
+    user_index = np.sort(np.unique(intervals.n_candidates, return_index=True)[1])[::7]
+    ranks = RankIntervals(
+        intervals.n_better[user_index],
+        intervals.n_tied[user_index],
+        intervals.n_candidates[user_index],
+    )
+    rows = draw_log({"Y": ranks}, 30, np.random.default_rng(3))
+    assert rows["n_items"].nunique() > 100
+    log = read_log(rows, replacement=False)
     table = estimate(log, [of], estimators=[name], gamma=1e-3)
-    each = []
-    for user in some.itertuples():
+    user_values = []
+    for user in rows.itertuples():
         protocol = Protocol(user.n_items, 30, replacement=False)
         places = np.arange(user.n_better, user.n_better + user.n_tied + 1)
-        each.append(CORRECTIONS[name](metric(of), protocol).values[places].mean())
-    error = abs(table["value"][0] - np.mean(each)) / table["standard_error"][0]
+        user_values.append(CORRECTIONS[name](metric(of), protocol).values[places].mean())
+    error = abs(table["value"][0] - np.mean(user_values)) / table["standard_error"][0]
     assert error < (0.01 if name == "monotone" else 1e-6)
 
 
 def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
     rng = np.random.default_rng(4)
     table = pd.DataFrame({"user": np.arange(60), "rank": rng.integers(1, 11, 60)})
-    other = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(frac=1, random_state=1)
+    shuffled = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(
+        frac=1, random_state=1
+    )
     first, second = (
         estimate(
             read_log(t, n_items=50, n_negatives=9, replacement=True),
             ["ap", "recall@3"],
             estimators="all",
         )
-        for t in (table, other)
+        for t in (table, shuffled)
     )
     numbers = ["value", "standard_error", "low", "high"]
     np.testing.assert_allclose(first[numbers], second[numbers], rtol=1e-9)
@@ -185,9 +191,9 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
 
 def test_least_bias_is_left_out_where_doubles_cannot_hold_it_and_refused_if_named():
     log = log_of([1, 5, 30, 101], n_items=3_000, n_negatives=100)
-    found = evaluation.estimate(log, ["recall@10"], estimators="all")
-    assert set(found.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
-    assert list(found.notes) == [
+    estimates = evaluation.estimate(log, ["recall@10"], estimators="all")
+    assert set(estimates.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
+    assert list(estimates.notes) == [
         "least bias is left out of recall@10: with so many negatives it has no correct digits"
     ]
     with pytest.raises(ValueError, match="larger than 0 with 100 negatives"):
@@ -203,8 +209,12 @@ def test_maximum_likelihood_and_entropy_are_the_metric_of_the_fitted_distributio
         replacement=False,
     )
     # All four other items were sampled: sampled ranks are the true ones.
-    for of, exact in (("ap", (2 + 0.5 + 0.6) / 6), ("recall@2", 0.5), ("auc", (2 + 0.75) / 6)):
-        assert values(log, of, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
+    for metric_name, exact in (
+        ("ap", (2 + 0.5 + 0.6) / 6),
+        ("recall@2", 0.5),
+        ("auc", (2 + 0.75) / 6),
+    ):
+        assert values(log, metric_name, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
 
 
 def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood():
@@ -215,8 +225,8 @@ def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood
     for name in ("recall@10", "ap"):
         plugged = plug_in(prior.mass, name, 200)
         for gamma in (1e-3, 0.1, 1.0, 10.0):
-            made = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
-            assert made.values @ counts / counts.sum() == pytest.approx(plugged, abs=1e-8)
+            estimator = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
+            assert estimator.values @ counts / counts.sum() == pytest.approx(plugged, abs=1e-8)
 
 
 def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion():
@@ -230,10 +240,10 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
     row = estimate(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
     counts = np.bincount(ranks - 1, minlength=21).astype(float)
 
-    def refit(given):
+    def refit(refit_counts):
         # The weight of entropy relative to the likelihood of one user stays as it was.
-        weight = sqrt(400) * given.sum() / 400
-        fit = priors.maximum_entropy(given, protocol, weight)
+        weight = sqrt(400) * refit_counts.sum() / 400
+        fit = priors.maximum_entropy(refit_counts, protocol, weight)
         return fit.mass[:10].sum()
 
     step = 0.01
@@ -248,36 +258,36 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
 def several_recommenders(users, same_users):
     """Rows of two recommenders with ties and two numbers of negatives, and perhaps other users."""
     rng = np.random.default_rng(8)
-    true = np.minimum(rng.geometric(0.1, users), 60)
+    true_ranks = np.minimum(rng.geometric(0.1, users), 60)
     rows = []
-    for name, worse in (("A", 0), ("B", 6)):
+    for name, rank_shift in (("A", 0), ("B", 6)):
         for user in range(users):
             m = 8 if user % 5 else 6
-            above = int(rng.binomial(m, min(true[user] + worse - 1, 59) / 59))
+            above = int(rng.binomial(m, min(true_ranks[user] + rank_shift - 1, 59) / 59))
             tied = int(rng.binomial(m - above, 0.1))
-            other = user if name == "A" or same_users else user + 20
-            rows.append((name, other, above, tied, m))
+            user_label = user if name == "A" or same_users else user + 20
+            rows.append((name, user_label, above, tied, m))
     return pd.DataFrame(rows, columns=["recommender", "user", "n_better", "n_tied", "n_negatives"])
 
 
-def check_by_leaving_out(rows, of, same_users, close, **sizes):
+def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):
     """Hold standard errors against a jackknife: users left out, and counted twice.
 
     Tukey's, which only leaves out, is off by the curvature of the fit, as 1 over the users. Half
     the difference between counting a user twice and not at all is free of it.
     """
 
-    def fitted(kept):
-        log = read_log(kept, replacement=True, **sizes)
+    def fitted(kept_rows):
+        log = read_log(kept_rows, replacement=True, **sizes)
         return estimate(log, [of], estimators=FITTED[:2], gamma=0.1)
 
-    found = fitted(rows)
+    table = fitted(rows)
     users = rows.groupby("recommender")["user"].nunique().max()  # of each, as of the other
     changes = []
     for user in rows["user"].unique():
-        own = rows["user"] == user
-        twice = pd.concat([rows, rows[own].assign(user=10_000)])
-        changes.append((fitted(twice)["value"] - fitted(rows[~own])["value"]) / 2)
+        is_user = rows["user"] == user
+        doubled = pd.concat([rows, rows[is_user].assign(user=10_000)])
+        changes.append((fitted(doubled)["value"] - fitted(rows[~is_user])["value"]) / 2)
     changes = np.array(changes)
 
     def spread(of):  # a user of the other recommender changes nothing
@@ -285,14 +295,14 @@ def check_by_leaving_out(rows, of, same_users, close, **sizes):
         squares = (influence**2).sum(axis=0) - influence.sum(axis=0) ** 2 / users
         return np.sqrt(squares / users / (users - 1))
 
-    np.testing.assert_allclose(found["standard_error"], spread(changes), rtol=close)
+    np.testing.assert_allclose(table["standard_error"], spread(changes), rtol=tolerance)
     for name in FITTED[:2] if same_users else ():
         log = read_log(rows, replacement=True, **sizes)
         compared = evaluation.compare(log, of, estimator=name, gamma=0.1)
         assert "users have 6 to 8 negatives: priors are fitted to 6 of each" in compared.notes
         (row,) = compared.frame.itertuples()
-        apart = changes[:, found["estimator"] == name] @ [1, -1]
-        assert row.standard_error == pytest.approx(spread(apart), rel=close), name
+        differences = changes[:, table["estimator"] == name] @ [1, -1]
+        assert row.standard_error == pytest.approx(spread(differences), rel=tolerance), name
 
 
 @pytest.mark.some(1)
@@ -309,10 +319,10 @@ def sets_of(users, rng, n_irrelevant=60):
     Items may be tied with negatives and each other; every fifth user has fewer negatives.
     """
     rows, easy = [], rng.beta(0.6, 1.5, users)
-    for name, worse in (("A", 0.0), ("B", 0.08)):
+    for name, place_shift in (("A", 0.0), ("B", 0.08)):
         for user in range(users):
             relevant, m = 1 + user * 7_919 % 5, 8 if user % 5 else 6
-            place = np.clip(easy[user] + worse + rng.normal(0, 0.15, relevant), 0, 1)
+            place = np.clip(easy[user] + place_shift + rng.normal(0, 0.15, relevant), 0, 1)
             scores = np.sort((place * n_irrelevant).astype(int) // 3)
             negatives = rng.integers(0, n_irrelevant, m) // 3
             for item, score in enumerate(scores):
@@ -351,19 +361,26 @@ def test_each_place_has_a_prior_of_its_own_by_hand():
     log = read_log(pd.DataFrame(rows), n_items=52, n_negatives=8, replacement=True)
     above = ranks - [1, 2]
     fits = [
-        priors.maximum_entropy(np.bincount(each, minlength=9), Protocol(51, 8)) for each in above.T
+        priors.maximum_entropy(np.bincount(place_above, minlength=9), Protocol(51, 8))
+        for place_above in above.T
     ]
-    for of in ("recall@3", "ap", "ndcg"):
+    for metric_name in ("recall@3", "ap", "ndcg"):
         plugged = [
-            plug_in(dict(enumerate(fit.mass, start=1)), of, 52, position=j, n_relevant=2)
+            plug_in(dict(enumerate(fit.mass, start=1)), metric_name, 52, position=j, n_relevant=2)
             for j, fit in enumerate(fits, start=1)
         ]
-        assert values(log, of, "maximum entropy")[0] == pytest.approx(sum(plugged), abs=1e-9)
+        assert values(log, metric_name, "maximum entropy")[0] == pytest.approx(
+            sum(plugged), abs=1e-9
+        )
         corrected = 0.0
         for j, fit in enumerate(fits):
-            made = estimators.bias_variance(of, Protocol(52, 8, n_relevant=2), 0.1, prior=fit.mass)
-            corrected += made.values[j][above[:, j]].mean()
-        assert values(log, of, FITTED[0], gamma=0.1)[0] == pytest.approx(corrected, abs=1e-9)
+            estimator = estimators.bias_variance(
+                metric_name, Protocol(52, 8, n_relevant=2), 0.1, prior=fit.mass
+            )
+            corrected += estimator.values[j][above[:, j]].mean()
+        assert values(log, metric_name, FITTED[0], gamma=0.1)[0] == pytest.approx(
+            corrected, abs=1e-9
+        )
 
 
 def test_items_of_many_and_of_few_weigh_as_in_the_metric():
@@ -376,7 +393,9 @@ def test_items_of_many_and_of_few_weigh_as_in_the_metric():
     counts = np.zeros((2, 9))
     counts[0, [3, 0]] = np.array([1.0, 0.5]) * 1.5 / 1.25
     counts[1, 6] = 1.0
-    first, second = (priors.maximum_entropy(each, Protocol(51, 8)) for each in counts)
+    first, second = (
+        priors.maximum_entropy(place_counts, Protocol(51, 8)) for place_counts in counts
+    )
     expected = 0.75 * first.mass[:3].sum() + 0.25 * second.mass[:2].sum()
     assert values(log, "recall@3", "maximum entropy")[0] == pytest.approx(expected, abs=1e-9)
 
@@ -389,12 +408,12 @@ def test_ties_among_relevant_items_are_spread_as_their_order_is():
     tables = {m: rng.normal(size=(5, m + 1)) for m in (6, 8)}
     build = row_values._of_places(metric("precision@5"), tables.__getitem__)
     expected = sample.mean({"A": values_of.looked_up(build)}, 60).value
-    found = sum(
+    total = sum(
         0.2 * table[j] @ sample.at_ranks("A", m, (sample.position == j + 1).astype(float))
         for m, table in tables.items()
         for j in range(5)
     )
-    assert found / 60 == pytest.approx(expected, rel=1e-12)
+    assert total / 60 == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.matrix
@@ -405,23 +424,23 @@ def test_intervals_of_sets_cover_the_expectation_of_the_fits():
     pool = 400
     for _ in range(60):
         relevant = rng.integers(1, 12, 120)
-        kind = rng.integers(0, 4, 120)
+        kinds = rng.integers(0, 4, 120)
         rows = []
-        for user, (many, of) in enumerate(zip(relevant, kind, strict=True)):
-            above = rng.integers(0, {0: 4, 1: 40}.get(int(of), pool), many)
-            above = np.sort(above + (pool - 40 if of == 2 else 0)).clip(0, pool)
+        for user, (n_relevant, user_kind) in enumerate(zip(relevant, kinds, strict=True)):
+            above = rng.integers(0, {0: 4, 1: 40}.get(int(user_kind), pool), n_relevant)
+            above = np.sort(above + (pool - 40 if user_kind == 2 else 0)).clip(0, pool)
             sampled = np.searchsorted(np.sort(rng.integers(0, pool, 20)), above)
-            rows += [(user, i, x, 0, pool + many) for i, x in enumerate(sampled)]
+            rows += [(user, i, x, 0, pool + n_relevant) for i, x in enumerate(sampled)]
         columns = ["user", "item", "n_better", "n_tied", "n_items"]
         log = read_log(pd.DataFrame(rows, columns=columns), n_negatives=20, replacement=True)
         tables.append(estimate(log, ["ap@10"], estimators=FITTED[:2]))
     rows = pd.concat(tables)
-    for name, found in rows.groupby("estimator"):
-        expected = found["value"].mean()
-        covered = ((found["low"] <= expected) & (expected <= found["high"])).sum()
+    for name, table in rows.groupby("estimator"):
+        expected = table["value"].mean()
+        covered = ((table["low"] <= expected) & (expected <= table["high"])).sum()
         # Of 60 intervals of 95% fewer are one case in 80.
         assert covered >= 53, name
-        assert found["standard_error"].mean() == pytest.approx(found["value"].std(), rel=0.25)
+        assert table["standard_error"].mean() == pytest.approx(table["value"].std(), rel=0.25)
 
 
 @pytest.mark.simulation
@@ -430,12 +449,12 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
     rng = np.random.default_rng(42)
     first = np.minimum(rng.geometric(0.05, 4_000), 500)
     population = np.append(first, rng.integers(1, 501, 2_000))
-    one = log_of(np.ones(300, dtype=int), 500, 20)
+    template_log = log_of(np.ones(300, dtype=int), 500, 20)
     tables = []
     for _ in range(120):
         ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
-        rows = one.frame.assign(n_better=ranks - 1)
-        log = read_log(rows, replacement=one.replacement)
+        rows = template_log.frame.assign(n_better=ranks - 1)
+        log = read_log(rows, replacement=template_log.replacement)
         tables.append(estimate(log, ["ap"], estimators=FITTED[:1]))
     rows = pd.concat(tables)
     expected = rows["value"].mean()
@@ -447,14 +466,14 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
 
 def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
     log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
-    found = evaluation.estimate(
+    estimates = evaluation.estimate(
         log, ["ap"], estimators=["maximum likelihood"], identification=False
     )
-    table = found.frame
+    table = estimates.frame
     assert table["value"].between(0, 1).all()
     assert table[["standard_error", "low", "high"]].isna().all(axis=None)
     assert table["users"].tolist() == [7]
-    (note,) = found.notes
+    (note,) = estimates.notes
     assert note.startswith("maximum likelihood has no standard error")
 
 
@@ -493,10 +512,10 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
     log = read_log(table, n_items=50, replacement=True)
-    result = evaluation.estimate(log, ["ap"], estimators="all")
-    found = result.frame
-    assert found["estimator"].tolist() == list(ESTIMATORS[:-1])
-    assert list(result.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
+    estimates = evaluation.estimate(log, ["ap"], estimators="all")
+    estimate_table = estimates.frame
+    assert estimate_table["estimator"].tolist() == list(ESTIMATORS[:-1])
+    assert list(estimates.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
     # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
     counts = [Fraction(1), Fraction(1), Fraction(1)]
     fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))
@@ -506,8 +525,8 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
     means = []
     for m, better in ((3, 0), (2, 1), (3, 3)):
         prior = fit.mass
-        made = estimators.bias_variance(metric("ap"), Protocol(50, m), 0.1, prior)
-        means.append(made.values[better])
+        estimator = estimators.bias_variance(metric("ap"), Protocol(50, m), 0.1, prior)
+        means.append(estimator.values[better])
     corrected = values(log, "ap", FITTED[0], gamma=0.1)
     assert corrected[0] == pytest.approx(np.mean(means), abs=1e-9)
 
@@ -526,9 +545,9 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
     log = read_log(pd.DataFrame(columns), **({"replacement": True} | sizes | options))
-    found = evaluation.estimate(log, ["ap"], estimators="all")
-    assert not set(found.frame["estimator"]) & set(FITTED)
-    (note,) = found.notes
+    estimates = evaluation.estimate(log, ["ap"], estimators="all")
+    assert not set(estimates.frame["estimator"]) & set(FITTED)
+    (note,) = estimates.notes
     assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
     assert reason in note
     with pytest.raises(ValueError, match=f"'maximum entropy' does not fit this log: {reason}"):
@@ -555,19 +574,21 @@ def test_verdicts_by_bets_are_adjusted_for_the_pairs():
     log = read_log(pd.DataFrame(rows), n_items=10, n_negatives=9, replacement=False)
     stakes = [0.9 * 1.2**-k for k in range(8)]  # the last below 0.9 / root of 10
     by_pair = {}
-    for pair, each in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
-        by_pair[pair] = 2 / np.mean([(1 + t * each) ** 10 for t in stakes])  # two sides
+    for pair, difference in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
+        by_pair[pair] = 2 / np.mean([(1 + t * difference) ** 10 for t in stakes])  # two sides
     first, second, third = sorted(by_pair, key=by_pair.get)
     assert [by_pair[pair] for pair in (first, second, third)] == sorted(by_pair.values())
-    for error, decided in [
+    for error_rate, decided in [
         (0.99 * 3 * by_pair[first], set()),
         (1.01 * 3 * by_pair[first], {first}),
         (0.99 * 3 * by_pair[third], {first, second}),
         (1.01 * 3 * by_pair[third], {first, second, third}),
     ]:
-        table = compare(log, "auc", confidence=1 - error)
-        given = table[table["verdict"] != UNKNOWN]
-        assert set(zip(given["first"], given["second"], strict=True)) == decided, error
+        table = compare(log, "auc", confidence=1 - error_rate)
+        decided_rows = table[table["verdict"] != UNKNOWN]
+        assert set(zip(decided_rows["first"], decided_rows["second"], strict=True)) == decided, (
+            error_rate
+        )
     assert table["verdict"].tolist() == ["A beats B", "A beats C", "C beats B"]
 
 
@@ -596,23 +617,23 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
     rng, verdicts = np.random.default_rng(8), set()
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
     for users, m, name in [(60, 5, None), (1_000, 60, "naive"), (60, 5, "maximum entropy")]:
-        found = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
-        for row, sentence in zip(found.frame.itertuples(), found.sentences, strict=True):
-            verdicts.add(given := row.verdict != UNKNOWN)
+        comparison = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
+        for row, sentence in zip(comparison.frame.itertuples(), comparison.sentences, strict=True):
+            verdicts.add(is_decided := row.verdict != UNKNOWN)
             # An end of 0 beside a verdict is not possible itself.
-            assert given == (row.possible_low >= 0 or row.possible_high <= 0)
-            assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
+            assert is_decided == (row.possible_low >= 0 or row.possible_high <= 0)
+            assert not is_decided or row.verdict.startswith(row.first) == (row.possible_low >= 0)
             assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
-            assert given == (row.assumption != "") == (not np.isnan(row.steepness))
-            assert given == (row.warrant != "")
+            assert is_decided == (row.assumption != "") == (not np.isnan(row.steepness))
+            assert is_decided == (row.warrant != "")
             assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
-            assert not given or row.likely == ""
-            assert not given or pd.isna(row.users_needed)
+            assert not is_decided or row.likely == ""
+            assert not is_decided or pd.isna(row.users_needed)
             assert row.likely in ("", row.first if row.estimate > 0 else row.second)
             assert row.shown > 0
             assert pd.isna(row.users_needed) or row.users_needed > users
-            assert sentence.startswith(row.verdict) == given
-            assert (": unknown;" in sentence) != given
+            assert sentence.startswith(row.verdict) == is_decided
+            assert (": unknown;" in sentence) != is_decided
             assert (" The estimate favours " in sentence) == (row.likely != "")
     assert of == "recall@10" or verdicts == {False, True}
 
@@ -628,12 +649,12 @@ def test_a_metric_is_unbiased_if_it_is_so_by_the_definition_at_every_rank_and_si
     assert values.unbiased(metric(name)) == (np.abs(ends).max() < 1e-9)
 
 
-def naive_bias(n_items, n_negatives, of):
+def naive_bias(n_items, n_negatives, parsed_metric):
     """The least and the largest bias of the naive metric over all ranks, from the definition."""
     ranks = np.arange(1, n_items + 1)
     sampled = np.arange(n_negatives + 1)
-    law = stats.hypergeom(n_items - 1, (ranks - 1)[:, np.newaxis], n_negatives).pmf(sampled)
-    bias = law @ of(sampled + 1, n_negatives + 1) - of(ranks, n_items)
+    pmf = stats.hypergeom(n_items - 1, (ranks - 1)[:, np.newaxis], n_negatives).pmf(sampled)
+    bias = pmf @ parsed_metric(sampled + 1, n_negatives + 1) - parsed_metric(ranks, n_items)
     return bias.min(), bias.max()
 
 
@@ -646,19 +667,19 @@ def test_nothing_beside_a_verdict_counts_ties_as_half_right():
 
 def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     rng, protocol = np.random.default_rng(3), Protocol(1_000, 100)
-    true = [1 + rng.binomial(999, rng.beta(1, assumption, 300)) for assumption in (6.0, 5.2)]
+    true_ranks = [1 + rng.binomial(999, rng.beta(1, shape, 300)) for shape in (6.0, 5.2)]
 
     def found(times):
-        drawn = [protocol.draw(np.tile(ranks, times), rng) for ranks in true]
+        drawn = [protocol.draw(np.tile(ranks, times), rng) for ranks in true_ranks]
         users = [*range(300 * times)] * 2
         rows = {"recommender": np.repeat(["A", "B"], 300 * times), "user": users}
         table = pd.DataFrame(rows | {"rank": np.concatenate(drawn)})
         log = read_log(table, n_items=1_000, n_negatives=100, replacement=True)
         return evaluation.compare(log, "auc")
 
-    few = found(1)
-    (users,) = few.frame["users_needed"]
-    assert f"unknown; about {users:,} users would settle it" in few.sentences[0]
+    comparison = found(1)
+    (users,) = comparison.frame["users_needed"]
+    assert f"unknown; about {users:,} users would settle it" in comparison.sentences[0]
     assert found(-(-users // 600)).verdicts["A", "B"] == UNKNOWN
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
@@ -667,14 +688,14 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
 @pytest.mark.parametrize("of", ["ap", "auc"])
 def test_equal_recommenders_have_no_verdict(of):
     for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
-        found = evaluation.compare(two(ranks, ranks), of)
-        (row,) = found.frame.itertuples()
+        comparison = evaluation.compare(two(ranks, ranks), of)
+        (row,) = comparison.frame.itertuples()
         assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
         assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         settles = {"ap": "with these users no number of negatives", "auc": "more users"}[of]
-        assert f"unknown; {settles} would settle it" in found.sentences[0]
+        assert f"unknown; {settles} would settle it" in comparison.sentences[0]
         assert row.negatives_needed == {"ap": "none", "auc": ""}[of]
 
 
@@ -697,37 +718,39 @@ def as_expected(users, m, replacement=True):
 
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
-    of, found, ranks = metric("recall@10"), {}, np.arange(1, 101)
+    recall, is_decided, ranks = metric("recall@10"), {}, np.arange(1, 101)
     masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}
     weight = judging.bet_weights(assumption)[assumption]
-    wanted = identification.log_evidence_needed(0.95) - np.log(weight)
+    log_evidence_needed = identification.log_evidence_needed(0.95) - np.log(weight)
     for m in (5, 20):
         protocol, log = as_expected(250, m)
-        said = judging.decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)
-        stands = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
-        found[m] = bool(said)
-        assert found[m] == (stands in ("none", "decreasing at the top"))
-    assert found == {5: False, 20: assumption is not None}
+        decisions = judging.decided(
+            masses, protocol, recall, [("A", "B")], assumption, 250.0, log_evidence_needed
+        )
+        assumed = evaluation.compare(log, recall, assumption=assumption).frame["assumption"][0]
+        is_decided[m] = bool(decisions)
+        assert is_decided[m] == (assumed in ("none", "decreasing at the top"))
+    assert is_decided == {5: False, 20: assumption is not None}
 
 
 def test_negatives_that_would_settle_a_pair():
     # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
-    found = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
-    (row,) = found.frame.itertuples()
+    comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
+    (row,) = comparison.frame.itertuples()
     assert (row.verdict, row.negatives_needed) == (UNKNOWN, "all")
-    assert "unknown; ranking all items would settle it" in found.sentences[0]
+    assert "unknown; ranking all items would settle it" in comparison.sentences[0]
     exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
-    found = evaluation.compare(as_expected(400, 3)[1], "recall@10")
-    (row,) = found.frame.itertuples()
+    comparison = evaluation.compare(as_expected(400, 3)[1], "recall@10")
+    (row,) = comparison.frame.itertuples()
     assert row.verdict == UNKNOWN
     assert row.negatives_needed in ("5", "10", "20", "50")
-    assert f"unknown; about {row.negatives_needed} negatives" in found.sentences[0]
-    assert all(len(line) <= 100 for line in found.summary().splitlines())
+    assert f"unknown; about {row.negatives_needed} negatives" in comparison.sentences[0]
+    assert all(len(line) <= 100 for line in comparison.summary().splitlines())
     # So few that even their exact ranks would not.
-    found = evaluation.compare(as_expected(12, 3)[1], "recall@10")
-    assert found.frame["negatives_needed"][0] == "none"
+    comparison = evaluation.compare(as_expected(12, 3)[1], "recall@10")
+    assert comparison.frame["negatives_needed"][0] == "none"
 
 
 def test_users_must_be_the_same():
@@ -739,7 +762,7 @@ def test_users_must_be_the_same():
 
 @pytest.mark.parametrize("name", ["auc", "recall@2", "precision@9"])
 def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
-    protocol, of = Protocol(14, 5, n_relevant=2), metric(name)
+    protocol, parsed_metric = Protocol(14, 5, n_relevant=2), metric(name)
     table = pd.DataFrame({"user": [1, 1, 2, 2], "rank": [3, 4, 3, 4], "item": [3, 4, 3, 4]})
     log = read_log(table, n_items=14, n_negatives=5, replacement=True)
     values = Values(Sample(log), 0.1)
@@ -747,9 +770,9 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     zero = np.zeros_like(ranks)
     places = np.tile([0, 1], (len(ranks), 1))
     sets = RelevantSets(ranks - [1, 2], zero, places, np.full(len(ranks), 12))
-    bias = sets.expected(of, protocol.n_negatives, replacement=True)
-    bias -= [of.of_set(each, 14) for each in ranks]
-    assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
+    bias = sets.expected(parsed_metric, protocol.n_negatives, replacement=True)
+    bias -= [parsed_metric.of_set(rank_pair, 14) for rank_pair in ranks]
+    assert values.unbiased(parsed_metric) == (np.abs(bias).max() < 1e-9)
 
 
 def exact_ranks(users, rng, ties=0):
@@ -768,7 +791,7 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
     rows = exact_ranks(2_000, np.random.default_rng(5))
     log = read_log(rows, replacement=False)
 
-    def refused(*given, **options):
+    def refused(*arguments, **options):
         raise AssertionError("a table for each of 2,000 catalogues takes minutes")
 
     for module, name in (
@@ -780,18 +803,24 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
         monkeypatch.setattr(module, name, refused)
     names = ["recall@10", "ndcg@10", "ap", "auc"]
     for row in estimate(log, names).itertuples():
-        own = rows[rows["recommender"] == row.recommender]
-        each = metric(row.metric)(own["n_better"].to_numpy() + 1, own["n_items"].to_numpy())
-        assert row.reported == row.estimate == pytest.approx(each.mean(), rel=1e-12)
-        assert row.standard_error == pytest.approx(each.std(ddof=1) / sqrt(each.size), rel=1e-9)
-        least = metric(row.metric)(own["n_items"].max(), own["n_items"].max())
-        ends = betting.interval(each, float(least), 1.0, 0.05)
-        assert (row.possible_low, row.possible_high) == pytest.approx(ends, abs=1e-9)
+        recommender_rows = rows[rows["recommender"] == row.recommender]
+        user_values = metric(row.metric)(
+            recommender_rows["n_better"].to_numpy() + 1, recommender_rows["n_items"].to_numpy()
+        )
+        assert row.reported == row.estimate == pytest.approx(user_values.mean(), rel=1e-12)
+        assert row.standard_error == pytest.approx(
+            user_values.std(ddof=1) / sqrt(user_values.size), rel=1e-9
+        )
+        least = metric(row.metric)(
+            recommender_rows["n_items"].max(), recommender_rows["n_items"].max()
+        )
+        interval = betting.interval(user_values, float(least), 1.0, 0.05)
+        assert (row.possible_low, row.possible_high) == pytest.approx(interval, abs=1e-9)
     for name in names:
-        found = evaluation.compare(log, name)
-        (row,) = found.frame.itertuples()
+        comparison = evaluation.compare(log, name)
+        (row,) = comparison.frame.itertuples()
         assert (row.verdict, row.negatives_needed) == (UNKNOWN, "none")
-        assert "negatives" not in found.sentences[0].replace("no number of negatives", "")
+        assert "negatives" not in comparison.sentences[0].replace("no number of negatives", "")
 
 
 @pytest.mark.parametrize("users", [3, 60])
@@ -809,22 +838,30 @@ def test_reported_values_are_those_of_a_table_for_each_class(users):
     log = read_log(pd.DataFrame(rows, columns=columns), replacement=True)
     sample = Sample(log)
     assert (sample.many > 0).any()
-    own = Values(sample, 0.1)
-    entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
+    sample_values = Values(sample, 0.1)
+    entries = sum(
+        user_class.n_relevant * (user_class.n_negatives + 1) for user_class in sample.classes
+    )
     by_rank = []
     for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
-        of = metric(name)
-        build = own._build(of, "naive")
-        expected = own.looked_up(build)
+        parsed_metric = metric(name)
+        build = sample_values._build(parsed_metric, "naive")
+        expected = sample_values.looked_up(build)
         by_rank.append((sample.tied + 1).sum() <= entries)
-        np.testing.assert_allclose(own.naive(of), expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            sample_values.naive(parsed_metric), expected, rtol=1e-12, atol=1e-15
+        )
         tables = [
-            build(sample.protocol(int(one.sizes[0]), one.n_negatives, one.n_relevant))
-            for one in sample.classes
+            build(
+                sample.protocol(
+                    int(user_class.sizes[0]), user_class.n_negatives, user_class.n_relevant
+                )
+            )
+            for user_class in sample.classes
         ]
         low = min(table.min(axis=1).sum() for table in tables)
         high = max(table.max(axis=1).sum() for table in tables)
-        assert own.span(of) == pytest.approx((low, high), abs=1e-15)
+        assert sample_values.span(parsed_metric) == pytest.approx((low, high), abs=1e-15)
     assert all(by_rank) == (users == 3)
 
 
@@ -867,13 +904,13 @@ def test_95_percent_intervals_cover_their_expectation(simulated, of):
 
 def drawn(population, users, n, m, rng):
     """A log of some of the users of a population, {recommender: true ranks}, and its truth."""
-    some = rng.integers(0, len(next(iter(population.values()))), users)
+    user_index = rng.integers(0, len(next(iter(population.values()))), users)
     tables = [
         pd.DataFrame(
             {
                 "recommender": name,
                 "user": np.arange(users),
-                "rank": Protocol(n, m).draw(ranks[some], rng),
+                "rank": Protocol(n, m).draw(ranks[user_index], rng),
             }
         )
         for name, ranks in population.items()
@@ -915,15 +952,15 @@ def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
     rng = np.random.default_rng(17)
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
     fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
-    found = set()
+    assumptions_seen = set()
     for _ in range(3):
         for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
-            found.add(row.assumption)
+            assumptions_seen.add(row.assumption)
             holds = row.steepness >= max(fall[row.first], fall[row.second])
             if row.verdict != UNKNOWN and holds:
                 better = max((row.first, row.second), key=truth.get)
                 assert row.verdict.startswith(f"{better} beats "), row
-    assert found == assumptions
+    assert assumptions_seen == assumptions
 
 
 @pytest.mark.simulation
@@ -934,8 +971,8 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
     steep = 1.9 ** -np.floor(np.log2(ranks))
     steep *= 0.2 / steep[:10].sum()
     shares = {}
-    for name, head in (("A", even), ("B", steep)):
-        shares[name] = np.where(ranks <= 31, head, (1 - head[:31].sum()) / 269)
+    for name, top_pmf in (("A", even), ("B", steep)):
+        shares[name] = np.where(ranks <= 31, top_pmf, (1 - top_pmf[:31].sum()) / 269)
         assert shares[name][:10].sum() == pytest.approx(0.2)
         assert (np.diff(shares[name]) <= 0).all()
     wrong = 0
@@ -956,19 +993,19 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
 @pytest.mark.exhaustive
 def test_steepness_is_the_largest_of_the_ladder_that_holds():
     # Numbers of users as they are expected, so that chance plays no part.
-    protocol, ranks, found = Protocol(1_000, 100), np.arange(1, 1_001), set()
-    of, pairs, ladder = metric("ndcg@10"), [("A", "B")], (2.0, 3.0, 4.0, 8.0)
+    protocol, ranks, steepnesses = Protocol(1_000, 100), np.arange(1, 1_001), set()
+    ndcg, pairs, ladder = metric("ndcg@10"), [("A", "B")], (2.0, 3.0, 4.0, 8.0)
     for worse in (50, 60, 70):
         shares = {}
         for name, scale in (("A", 40.0), ("B", worse)):
             true = np.exp(-ranks / scale) + 0.02 * np.exp(-ranks / 400.0)
             shares[name] = true / true.sum() @ protocol.pmf(ranks)
         log = expected_log(shares, 3_000, 1_000, 100)
-        (row,) = compare(log, of).itertuples()
-        found.add(row.steepness)
+        (row,) = compare(log, ndcg).itertuples()
+        steepnesses.add(row.steepness)
         # A fall of any steepness holds, and so nothing else is tried; or one holds, and none after.
         assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
-        judge = judging.Judge(Sample(log), of, pairs, 0.95)
+        judge = judging.Judge(Sample(log), ndcg, pairs, 0.95)
         signs = {
             assumption: judge.under(
                 assumption, pairs, weight, keep=assumption in (None, Assumption())
@@ -985,13 +1022,13 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
                 [] if np.isnan(row.steepness) else [k for k in ladder if k <= row.steepness]
             )
         for k in holds[-1:]:
-            alone = evaluation.compare(log, of, assumption=Assumption(steepness=k))
-            (other,) = alone.frame.itertuples()
-            assert (other.assumption, other.steepness) == (f"at most {k:g} times per doubling", k)
-            assert alone.sentences == [
+            comparison = evaluation.compare(log, ndcg, assumption=Assumption(steepness=k))
+            (row_k,) = comparison.frame.itertuples()
+            assert (row_k.assumption, row_k.steepness) == (f"at most {k:g} times per doubling", k)
+            assert comparison.sentences == [
                 f"A beats B on NDCG@10 (at most {k:g} times per doubling; proved)."
             ]
-    assert {2.0, np.inf} < found  # and nothing, where they are too alike
+    assert {2.0, np.inf} < steepnesses  # and nothing, where they are too alike
 
 
 def expected_log(shares, users, n_items, n_negatives):
@@ -1038,33 +1075,39 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
         "B": np.minimum(rng.geometric(0.01, 300), 300),
     }
     log = drawn(population, 300, 300, 50, rng)
-    found, free = (
+    estimates, free = (
         evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)
     )
-    (note,) = found.notes
+    (note,) = estimates.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
     assert free.notes == ()
-    assumed = dict(found.frame[["recommender", "assumption"]].itertuples(index=False, name=None))
+    assumed = dict(
+        estimates.frame[["recommender", "assumption"]].itertuples(index=False, name=None)
+    )
     assert assumed.pop("deep") == "none"
     assert assumed == dict.fromkeys("AB", "decreasing at the top")
     assert set(free.frame["assumption"]) == {"none"}
-    assert any(line.startswith("possible for recall@10 of A, B: decr") for line in found.promises())
-    assert any(line.startswith("possible for recall@10 of deep: no ") for line in found.promises())
+    assert any(
+        line.startswith("possible for recall@10 of A, B: decr") for line in estimates.promises()
+    )
+    assert any(
+        line.startswith("possible for recall@10 of deep: no ") for line in estimates.promises()
+    )
     ends = ["possible_low", "possible_high"]
-    both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
-    np.testing.assert_allclose(both[0].loc["deep"], both[1].loc["deep"], atol=1e-4)
-    width = [one["possible_high"] - one["possible_low"] for one in both]
+    end_tables = [estimated.frame.set_index("recommender")[ends] for estimated in (estimates, free)]
+    np.testing.assert_allclose(end_tables[0].loc["deep"], end_tables[1].loc["deep"], atol=1e-4)
+    width = [estimated["possible_high"] - estimated["possible_low"] for estimated in end_tables]
     assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
     compared = evaluation.compare(log, "recall@10")
     assert list(compared.notes) == [note]
     free = compare(log, "recall@10", assumption=None).set_index(["first", "second"])
     for row in compared.frame.itertuples():
         if "deep" in (row.first, row.second):
-            same = free.loc[(row.first, row.second)]
+            free_row = free.loc[(row.first, row.second)]
             assert row.assumption in ("", "none")
-            assert (row.verdict, row.assumption) == (same["verdict"], same["assumption"])
+            assert (row.verdict, row.assumption) == (free_row["verdict"], free_row["assumption"])
             # The bets that assume nothing have a smaller weight where more may be assumed.
-            assert same["possible_low"] - 0.05 < row.possible_low < same["possible_low"]
+            assert free_row["possible_low"] - 0.05 < row.possible_low < free_row["possible_low"]
 
 
 def test_nothing_is_assumed_of_users_with_several_relevant_items():
@@ -1072,12 +1115,14 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     table["n_better"] = np.random.default_rng(1).integers(0, 10, 60)
     table["n_tied"] = 0
     log = read_log(table, n_items=100, n_negatives=9, replacement=True)
-    found = [evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)]
-    assert found[0].settings["assumed"] == "nothing"
-    assert set(found[0].frame["assumption"]) == {"none"}
-    assert found[0].frame["warrant"].ne("").all()
+    estimates = [
+        evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)
+    ]
+    assert estimates[0].settings["assumed"] == "nothing"
+    assert set(estimates[0].frame["assumption"]) == {"none"}
+    assert estimates[0].frame["warrant"].ne("").all()
     assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"proved"}  # by bets
-    pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
+    pd.testing.assert_frame_equal(estimates[0].frame, estimates[1].frame)
     with pytest.raises(
         ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'flat'"
     ):
@@ -1090,9 +1135,9 @@ def dependent_log(kind):
     rows = []
     for user in range(80):
         taste = rng.beta(1, 3)
-        for name, more in (("A", 0.0), ("B", 0.1)):
-            many = {"single": 1, "instances": 1 + user % 3, "items": 1 + user % 2}[kind]
-            ranks = rng.binomial(7, min(taste + more, 1.0), many)
+        for name, taste_shift in (("A", 0.0), ("B", 0.1)):
+            n_rows = {"single": 1, "instances": 1 + user % 3, "items": 1 + user % 2}[kind]
+            ranks = rng.binomial(7, min(taste + taste_shift, 1.0), n_rows)
             for i, above in enumerate(ranks.tolist()):
                 instance, item = (i, 0) if kind == "instances" else (0, i)
                 rows.append((name, user, instance, item, above, int(rng.integers(0, 3))))
@@ -1106,24 +1151,25 @@ def test_items_of_a_user_that_move_together_widen_what_is_possible():
     # Two items of a user that are above each other's negatives alike say as much as one does.
     rng, users, rows = np.random.default_rng(3), 150, []
     for name, chance in (("A", 0.1), ("B", 0.02)):
-        for at in (0, 1):
+        for item in (0, 1):
             above = rng.binomial(20, np.minimum(rng.geometric(chance, users), 200) / 200)
-            together = above if at == 0 else np.array([a for a, *_ in rows[-users:]])
+            above_together = above if item == 0 else np.array([a for a, *_ in rows[-users:]])
             rows += [
-                (a, t, name, u, at) for u, (a, t) in enumerate(zip(above, together, strict=True))
+                (a, t, name, u, item)
+                for u, (a, t) in enumerate(zip(above, above_together, strict=True))
             ]
     table = pd.DataFrame(rows, columns=["above", "together", "recommender", "user", "item"])
     widths = {}
     for kind in ("above", "together"):
-        given = table.rename(columns={kind: "n_better"}).assign(n_tied=0)
+        kind_rows = table.rename(columns={kind: "n_better"}).assign(n_tied=0)
         log = read_log(
-            given.drop(columns={"above", "together"} - {kind}),
+            kind_rows.drop(columns={"above", "together"} - {kind}),
             n_items=202,
             n_negatives=20,
             replacement=True,
         )
-        found = estimate(log, ["recall@50"])
-        widths[kind] = (found["possible_high"] - found["possible_low"]).to_numpy()
+        estimates = estimate(log, ["recall@50"])
+        widths[kind] = (estimates["possible_high"] - estimates["possible_low"]).to_numpy()
         (row,) = compare(log, "recall@50").itertuples()
         widths[kind] = np.append(widths[kind], row.possible_high - row.possible_low)
     assert (widths["together"] > 1.03 * widths["above"]).all()
@@ -1150,9 +1196,9 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     # What the estimate says is no verdict, and here it is false.
     assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
     assert row.possible_low < 0 < row.possible_high
-    (other,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
-    assert other.reported == row.reported == row.estimate > 0
-    assert (other.possible_low, other.verdict) == (row.possible_low, row.verdict)
+    (entropy_row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
+    assert entropy_row.reported == row.reported == row.estimate > 0
+    assert (entropy_row.possible_low, entropy_row.verdict) == (row.possible_low, row.verdict)
 
 
 def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
@@ -1162,13 +1208,13 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
     for row in table.itertuples():
         exact = metric(row.metric)(population[row.recommender], 300).mean()
         assert row.possible_low <= exact <= row.possible_high
-    auc, recall = (table[table["metric"] == of] for of in ("auc", "recall@10"))
+    auc, recall = (table[table["metric"] == metric_name] for metric_name in ("auc", "recall@10"))
     np.testing.assert_array_equal(auc["estimate"], auc["reported"])
     assert (auc["possible_high"] - auc["possible_low"]).max() < 0.12
     assert (recall["reported"] > recall["possible_high"]).all()
     bare = estimate(log, ["recall@10", "auc"], identification=False)
-    kept = ["recommender", "metric", "reported", "estimate", "standard_error", "users"]
-    pd.testing.assert_frame_equal(bare[kept], table[kept])
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error", "users"]
+    pd.testing.assert_frame_equal(bare[columns], table[columns])
     # Without bias the range takes no time.
     unbiased = bare["metric"] == "auc"
     pd.testing.assert_frame_equal(bare[unbiased], table[unbiased])
@@ -1180,13 +1226,15 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
     log = log_of([1, 3, 2, 10, 1, 7])
     rows = estimate(log, ["ap", "auc"])
-    every = estimate(log, ["ap", "auc"], estimators="all").set_index(["metric", "estimator"])
+    all_estimates = estimate(log, ["ap", "auc"], estimators="all").set_index(
+        ["metric", "estimator"]
+    )
     for row, name in zip(rows.itertuples(), ("bias-variance", "naive"), strict=True):
-        assert row.reported == every.loc[(row.metric, "naive"), "value"]
-        assert row.estimate == every.loc[(row.metric, name), "value"]
-        assert row.standard_error == every.loc[(row.metric, name), "standard_error"]
+        assert row.reported == all_estimates.loc[(row.metric, "naive"), "value"]
+        assert row.estimate == all_estimates.loc[(row.metric, name), "value"]
+        assert row.standard_error == all_estimates.loc[(row.metric, name), "standard_error"]
     (auc,) = (row for row in rows.itertuples() if row.metric == "auc")
-    low, high = every.loc[("auc", "naive"), ["low", "high"]]
+    low, high = all_estimates.loc[("auc", "naive"), ["low", "high"]]
     # Six users of whom few are far from the rest: Student's interval promises less.
     assert 0 <= auc.possible_low < auc.estimate < auc.possible_high <= 1
     assert 0.7 * (high - low) < auc.possible_high - auc.possible_low < 1.3 * (high - low)
@@ -1211,7 +1259,9 @@ def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, qu
 
 def test_a_quote_takes_the_confidence_that_was_asked_for():
     # As sure as that the range of AUC is wider, and the estimate's error says as much.
-    rows = [estimate("bundled", ["auc"], confidence=level).iloc[0] for level in (0.95, 0.999)]
+    rows = [
+        estimate("bundled", ["auc"], confidence=confidence).iloc[0] for confidence in (0.95, 0.999)
+    ]
     assert rows[0].quote == rows[1].quote == f"{rows[0].estimate:.4f} \u00b1 0.0020"
     assert rows[1].possible_high - rows[1].possible_low > 1.3 * (
         rows[0].possible_high - rows[0].possible_low
@@ -1250,23 +1300,23 @@ def test_rounding_is_no_difference_and_no_error():
         pd.DataFrame({"recommender": name, "user": range(199), "rank": order})
         for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
     )
-    found = compare(read_log(table, n_items=500, n_negatives=11, replacement=True), "ndcg")
-    assert (found[["reported", "estimate"]] == 0).all(axis=None)
-    assert (found["verdict"] == UNKNOWN).all()
-    assert (found["likely"] == "").all()
-    alike = log_of([1] * 30, n_items=500, n_negatives=11)
-    errors = estimate(alike, ["ndcg@10"], estimators="all")["standard_error"]
+    comparisons = compare(read_log(table, n_items=500, n_negatives=11, replacement=True), "ndcg")
+    assert (comparisons[["reported", "estimate"]] == 0).all(axis=None)
+    assert (comparisons["verdict"] == UNKNOWN).all()
+    assert (comparisons["likely"] == "").all()
+    equal_log = log_of([1] * 30, n_items=500, n_negatives=11)
+    errors = estimate(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
     assert (errors == 0).all()
 
 
 def test_ranks_that_no_sample_leads_to_are_refused():
     # All users at the middle of 99 negatives: a binomial count would spread.
     log = log_of([50] * 200, n_items=1_000, n_negatives=99)
-    said = "the ranks of recommender contradict the protocol at any true ranks: .* check n_items"
-    with pytest.raises(ValueError, match=said):
+    message = "the ranks of recommender contradict the protocol at any true ranks: .* check n_items"
+    with pytest.raises(ValueError, match=message):
         estimate(log, ["ap"])
     pair = pd.concat([log.frame.assign(recommender=name) for name in "AB"])
-    with pytest.raises(ValueError, match=said.replace("recommender", "A")):
+    with pytest.raises(ValueError, match=message.replace("recommender", "A")):
         compare(pair, "ap", replacement=log.replacement)
 
 
@@ -1312,14 +1362,17 @@ EDGES = {
 def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         for assumption in ("decreasing", None):
-            found = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
-            pair = evaluation.compare(EDGES[edge], of, assumption=assumption)
-            for table in (found.frame, pair.frame.drop(columns=["steepness", "users_needed"])):
+            estimates = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
+            comparison = evaluation.compare(EDGES[edge], of, assumption=assumption)
+            for table in (
+                estimates.frame,
+                comparison.frame.drop(columns=["steepness", "users_needed"]),
+            ):
                 assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
-            assert (found.frame["possible_low"] <= found.frame["possible_high"]).all()
-            (row,) = pair.frame.itertuples()
+            assert (estimates.frame["possible_low"] <= estimates.frame["possible_high"]).all()
+            (row,) = comparison.frame.itertuples()
             assert row.possible_low <= row.possible_high
-            assert "nan" not in found.summary() + pair.summary()
+            assert "nan" not in estimates.summary() + comparison.summary()
     if edge == "exact ranks" and of == "recall@10":
         # What was sampled is what there is, and users who differ in the metric tell.
         assert row.verdict == "B beats A"
@@ -1339,9 +1392,9 @@ def kinds_of_users(items):
         }
     )
     kinds["count"] = rng.integers(1, 4, users)[kinds["user"]]
-    each = kinds.loc[np.repeat(kinds.index, kinds["count"])].drop(columns="count")
-    copy = each.groupby(["recommender", "user", "item"]).cumcount()
-    return kinds, each.assign(user=1_000 * each["user"] + copy)
+    user_rows = kinds.loc[np.repeat(kinds.index, kinds["count"])].drop(columns="count")
+    copy = user_rows.groupby(["recommender", "user", "item"]).cumcount()
+    return kinds, user_rows.assign(user=1_000 * user_rows["user"] + copy)
 
 
 @pytest.mark.parametrize("items", [1, 2])
@@ -1353,21 +1406,25 @@ def test_a_count_is_so_many_rows(items, way):
         "compare": lambda log: evaluation.compare(log, "ndcg@3"),
         "compare by bets": lambda log: evaluation.compare(log, "auc"),
     }
-    counted, each = kinds_of_users(items)
+    counted, user_rows = kinds_of_users(items)
     sizes = {"n_items": 50, "n_negatives": 9, "replacement": True}
-    found, expected = (calls[way](read_log(table, **sizes)) for table in (counted, each))
-    assert found.notes == expected.notes
-    pd.testing.assert_frame_equal(found.frame, expected.frame, rtol=1e-9)
-    assert (found.frame.select_dtypes("number").sum() != 0).any()
+    from_counts, expected = (calls[way](read_log(table, **sizes)) for table in (counted, user_rows))
+    assert from_counts.notes == expected.notes
+    pd.testing.assert_frame_equal(from_counts.frame, expected.frame, rtol=1e-9)
+    assert (from_counts.frame.select_dtypes("number").sum() != 0).any()
 
 
 def test_counts_without_users_are_estimated_and_not_compared():
-    counted, each = kinds_of_users(1)
+    counted, user_rows = kinds_of_users(1)
     sizes = {"n_items": 50, "n_negatives": 9, "replacement": True}
-    alike = counted.groupby(["recommender", "n_better", "n_tied"], as_index=False)["count"].sum()
-    log = read_log(alike, **sizes)
-    found, expected = (estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(each, **sizes)))
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    count_rows = counted.groupby(["recommender", "n_better", "n_tied"], as_index=False)[
+        "count"
+    ].sum()
+    log = read_log(count_rows, **sizes)
+    from_counts, expected = (
+        estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(user_rows, **sizes))
+    )
+    pd.testing.assert_frame_equal(from_counts, expected, rtol=1e-9)
     with pytest.raises(ValueError, match="add a column user, one value for all rows of the users"):
         compare(log, "auc")
 
@@ -1381,11 +1438,11 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
     rng = np.random.default_rng(3)
     tables = []
     for name, better in (("one", 0.2), ("other", 0.4)):
-        many = rng.integers(1, 4, 300)
-        ranks = np.concatenate([rng.choice(9, k, replace=False) for k in many])
-        own = {"recommender": name, "user": np.repeat(np.arange(300), many) + 7}
+        n_rows = rng.integers(1, 4, 300)
+        ranks = np.concatenate([rng.choice(9, k, replace=False) for k in n_rows])
+        columns = {"recommender": name, "user": np.repeat(np.arange(300), n_rows) + 7}
         ranks = np.where(rng.random(ranks.size) < better, ranks, 0)
-        tables.append(pd.DataFrame(own | {"n_better": ranks, "n_tied": rng.integers(0, 3)}))
+        tables.append(pd.DataFrame(columns | {"n_better": ranks, "n_tied": rng.integers(0, 3)}))
     rows = pd.concat(tables, ignore_index=True).assign(n_negatives=12)
     rows["n_items"] = 50 + rows["user"] % 2
     rows = rows.drop_duplicates(["recommender", "user", "n_better"])
@@ -1395,22 +1452,22 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
     if order == "mixed up":
         rows = rows.sample(frac=1, random_state=1)
     rows.to_csv(tmp_path / "log.csv", index=False)
-    log, in_memory = (read_log(each, replacement=True) for each in (tmp_path / "log.csv", rows))
+    log, in_memory = (read_log(source, replacement=True) for source in (tmp_path / "log.csv", rows))
     assert repr(log) == repr(in_memory)
     for options in ({}, {"estimators": "all"}):
-        found, expected = (estimate(x, ["ndcg@3", "rr"], **options) for x in (log, in_memory))
-        pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+        from_file, expected = (estimate(x, ["ndcg@3", "rr"], **options) for x in (log, in_memory))
+        pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
     if users == "the same":
         for options in ({}, {"estimator": "bias-variance, fitted prior"}):
-            found, expected = (compare(x, "ndcg@3", **options) for x in (log, in_memory))
-            pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+            from_file, expected = (compare(x, "ndcg@3", **options) for x in (log, in_memory))
+            pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
         return
-    said = []
-    for each in (log, in_memory):
+    messages = []
+    for source in (log, in_memory):
         with pytest.raises(ValueError, match="must have the same users") as problem:
-            compare(each, "ndcg@3")
-        said.append(str(problem.value))
-    assert said[0].split(", such as")[0] == said[1].split(", such as")[0]
+            compare(source, "ndcg@3")
+        messages.append(str(problem.value))
+    assert messages[0].split(", such as")[0] == messages[1].split(", such as")[0]
     pd.testing.assert_frame_equal(log.frame, in_memory.frame)
 
 
@@ -1429,47 +1486,49 @@ def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
     log = read_log(tmp_path / "log.csv", replacement=True)
     in_memory = read_log(rows, replacement=True)
     for options in ({}, {"estimators": "all"}):
-        found, expected = (estimate(x, ["ndcg@3", "auc"], **options) for x in (log, in_memory))
-        pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
-    for of in ("ndcg@3", "auc"):
+        from_file, expected = (estimate(x, ["ndcg@3", "auc"], **options) for x in (log, in_memory))
+        pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
+    for metric_name in ("ndcg@3", "auc"):
         if users == "the same":
             for options in ({}, {"estimator": "bias-variance, fitted prior"}):
-                found, expected = (compare(x, of, **options) for x in (log, in_memory))
-                pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+                from_file, expected = (compare(x, metric_name, **options) for x in (log, in_memory))
+                pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
             continue
-        said = []
-        for each in (log, in_memory):
+        messages = []
+        for source in (log, in_memory):
             with pytest.raises(ValueError, match="must have the same users") as problem:
-                compare(each, of)
-            said.append(str(problem.value))
-        assert said[0].split(", such as")[0] == said[1].split(", such as")[0]
+                compare(source, metric_name)
+            messages.append(str(problem.value))
+        assert messages[0].split(", such as")[0] == messages[1].split(", such as")[0]
 
 
 def test_users_who_share_their_negatives_get_no_range() -> None:
     rows = pd.DataFrame({"user": range(60), "rank": [1, 3, 9] * 20})
-    said = {"n_items": 100, "n_negatives": 20, "replacement": False}
-    log = read_log(rows, **said, shared_negatives=True)
+    sizes = {"n_items": 100, "n_negatives": 20, "replacement": False}
+    log = read_log(rows, **sizes, shared_negatives=True)
     with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
         estimate(log, ["recall@10"])
-    both = pd.concat([rows.assign(recommender=name) for name in "AB"])
+    pair_rows = pd.concat([rows.assign(recommender=name) for name in "AB"])
     with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
-        compare(read_log(both, **said, shared_negatives=True), "recall@10")
-    found = estimate(log, ["recall@10"], identification=False)
-    assert found["reported"].tolist() == [1.0]
+        compare(read_log(pair_rows, **sizes, shared_negatives=True), "recall@10")
+    table = estimate(log, ["recall@10"], identification=False)
+    assert table["reported"].tolist() == [1.0]
     assert estimate(log, ["recall@10"], estimators=["naive"])["value"].tolist() == [1.0]
     # Who ranks all items draws nothing.
-    whole = read_log(rows, n_items=21, n_negatives=20, replacement=False, shared_negatives=True)
-    assert estimate(whole, ["recall@10"])["warrant"].tolist() == ["proved"]
+    exact_log = read_log(rows, n_items=21, n_negatives=20, replacement=False, shared_negatives=True)
+    assert estimate(exact_log, ["recall@10"])["warrant"].tolist() == ["proved"]
     with pytest.raises(ValueError, match="shared_negatives must be True or False, got 'no'"):
-        read_log(rows, **said, shared_negatives="no")  # type: ignore[arg-type]
+        read_log(rows, **sizes, shared_negatives="no")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool) -> None:
     rng, parts = np.random.default_rng(1), []
-    one = rng.choice(np.arange(40, 400), 30, replace=False)
+    shared_negatives = rng.choice(np.arange(40, 400), 30, replace=False)
     for user in range(40):
-        negatives = one if shared else rng.choice(np.arange(40, 400), 30, replace=False)
+        negatives = (
+            shared_negatives if shared else rng.choice(np.arange(40, 400), 30, replace=False)
+        )
         items = np.append(rng.permutation(negatives), user)
         scores = {"user": user, "item": items, "score": rng.normal(size=31)}
         parts.append(pd.DataFrame(scores).assign(relevant=items == user))

@@ -41,13 +41,13 @@ def test_a_file_called_like_an_unfinished_output_is_left_alone(
     monkeypatch.setattr("os.getpid", lambda: 77)
     names = iter(["taken", "taken", "free", "more", "most"])
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(names))
-    own = [f"{output}.part", f".{output}.77.part", ".taken.part", ".part"]
-    for name in own:
+    user_files = [f"{output}.part", f".{output}.77.part", ".taken.part", ".part"]
+    for name in user_files:
         (tmp_path / name).write_text(f"the user's {name}", encoding="utf-8")
     WRITERS[output](tmp_path, output)
     assert (tmp_path / output).exists()
-    assert set(contents(tmp_path)) - {output, "U.npy", "V.npy"} == set(own)
-    assert all(contents(tmp_path)[name] == f"the user's {name}".encode() for name in own)
+    assert set(contents(tmp_path)) - {output, "U.npy", "V.npy"} == set(user_files)
+    assert all(contents(tmp_path)[name] == f"the user's {name}".encode() for name in user_files)
 
 
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
@@ -78,9 +78,9 @@ def test_a_folder_called_like_an_unfinished_example_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getpid", lambda: 77)
-    kept = tmp_path / ".toy.77.part" / "kept"
-    kept.parent.mkdir()
-    kept.touch()
+    user_file = tmp_path / ".toy.77.part" / "kept"
+    user_file.parent.mkdir()
+    user_file.touch()
     assert main(["example", str(tmp_path / "toy")]) == 0
-    assert kept.exists()
+    assert user_file.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".toy.77.part", "toy"]

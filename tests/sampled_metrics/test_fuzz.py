@@ -48,25 +48,27 @@ def folder(**files):
 
 def run(*argv):
     """Status, standard output and error stream of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         status = main(list(argv))
-    return status, out.getvalue(), err.getvalue()
+    return status, stdout.getvalue(), stderr.getvalue()
 
 
 def check(*argv, missing=()):
     """Run a command with its table as CSV; the status is 0 or 2, and all is as it says."""
     files = sorted(Path.cwd().iterdir())
-    status, out, err = run(*argv, "--format", "csv")
+    status, stdout, stderr = run(*argv, "--format", "csv")
     assert sorted(Path.cwd().iterdir()) == files
-    assert "Traceback" not in err
+    assert "Traceback" not in stderr
     if status == 2:
-        assert out == ""
-        assert re.fullmatch(r"(warning: .+\n)*error: [^\n]+\n|usage: (.|\n)+: error: [^\n]+\n", err)
-        assert "np." not in err
+        assert stdout == ""
+        assert re.fullmatch(
+            r"(warning: .+\n)*error: [^\n]+\n|usage: (.|\n)+: error: [^\n]+\n", stderr
+        )
+        assert "np." not in stderr
         return None
     assert status == 0
-    table = pd.read_csv(io.StringIO(out), keep_default_na=False)
+    table = pd.read_csv(io.StringIO(stdout), keep_default_na=False)
     assert len(table)
     for row in table.to_dict("records"):
         for key, value in row.items():
@@ -182,12 +184,12 @@ def test_columns_of_any_type_end_in_a_sentence_of_sane_length(odd, suffix):
         getattr(table.assign(**{key: ODD_COLUMNS[odd]}), f"to_{suffix}")(content, index=False)
         with folder(**{f"log_{suffix}": content.getvalue()}):
             options = QUICK if command == "estimate" else ["--n-items", "50"]
-            status, out, err = run(command, f"log.{suffix}", *options)
+            status, stdout, stderr = run(command, f"log.{suffix}", *options)
         assert status in (0, 2)
-        assert (status == 2) == (not out)
-        assert all(len(line) < 400 for line in err.splitlines()), err
+        assert (status == 2) == (not stdout)
+        assert all(len(line) < 400 for line in stderr.splitlines()), stderr
         if status == 2:
-            assert err.splitlines()[-1].startswith("error: "), err
+            assert stderr.splitlines()[-1].startswith("error: "), stderr
         if key in ("rank", "n_items", "n_negatives", "n_better", "n_tied"):
             assert status == 2
 
@@ -221,10 +223,10 @@ def frames(draw):
 @given(frames(), st.integers(-1, 20) | st.none(), st.integers(-1, 12) | st.none())
 def test_read_log_returns_whole_numbers_or_a_sentence(frame, n_items, n_negatives):
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             log = read_log(frame, n_items=n_items, n_negatives=n_negatives, replacement=True)
-        for warning in said:
+        for warning in caught:
             one_sentence(warning.message)
     except ValueError as refusal:
         one_sentence(refusal)
@@ -244,10 +246,10 @@ def logs(draw, sizes=(4, 8, 33, 100, 3_000)):
     n = draw(st.sampled_from(sizes).filter(lambda n: n > m + 2))
     ranks = st.integers(1, m + 1)
     users = draw(st.integers(2, 8))
-    same = draw(st.booleans())
+    is_constant = draw(st.booleans())
     columns = {}
     for name in draw(st.sampled_from([["A"], ["A", "B"], ["A", "B", 'é, \n"<b>']])):
-        columns[name] = [draw(ranks)] * users if same else draw(
+        columns[name] = [draw(ranks)] * users if is_constant else draw(
             st.lists(ranks, min_size=users, max_size=users)
         )  # fmt: skip
     table = pd.DataFrame(columns).rename_axis("user").melt(
@@ -263,13 +265,13 @@ METRICS = ["auc", "recall@1", "ndcg@10", "ndcg", "ap", "rr", "precision@5", "hit
 def test_every_estimate_of_a_log_in_order_is_a_number(log, metric, replacement):
     rows, n, m = log
     sizes = ["--n-items", str(n), "--n-negatives", str(m)]
-    law = ["--replacement" if replacement else "--no-replacement"]
+    draw_option = ["--replacement" if replacement else "--no-replacement"]
     with folder(log_csv=rows.to_csv(index=False).encode()):
-        table = check("estimate", "log.csv", *sizes, *law, "--metrics", metric)
+        table = check("estimate", "log.csv", *sizes, *draw_option, "--metrics", metric)
         if table is not None:
             low, high = (table[f"possible_{end}"].astype(float) for end in ("low", "high"))
             assert (low <= high).all()
-        table = check("estimate", "log.csv", *sizes, *law, "--metrics", metric, "--all")
+        table = check("estimate", "log.csv", *sizes, *draw_option, "--metrics", metric, "--all")
         if table is not None:
             assert (table["low"].astype(float) <= table["high"].astype(float)).all()
 
@@ -289,24 +291,33 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
     rows, n, m = log
     sizes = ["--n-items", str(n), "--n-negatives", str(m), "--replacement"]
     with folder(log_csv=rows.to_csv(index=False).encode()):
-        status, out, err = run("compare", "log.csv", *sizes, "--metric", metric, "--format", "csv")
-    assert "Traceback" not in err
+        status, stdout, stderr = run(
+            "compare", "log.csv", *sizes, "--metric", metric, "--format", "csv"
+        )
+    assert "Traceback" not in stderr
     assert status in (0, 2)
     if status == 0:
-        table = pd.read_csv(io.StringIO(out), keep_default_na=False)
+        table = pd.read_csv(io.StringIO(stdout), keep_default_na=False)
         decided = table["verdict"] != "unknown"
         # Only these say nothing where there is nothing to say; any fall may be allowed.
         for name in ("steepness", "assumption", "warrant"):
-            assert ((table[name] != "") == decided).all(), out
+            assert ((table[name] != "") == decided).all(), stdout
         assert (table.loc[decided, ["likely", "users_needed", "negatives_needed"]] == "").all(
             axis=None
-        ), out
-        kept = ["reported", "estimate", "standard_error", "possible_low", "possible_high", "shown"]
-        numbers = table[kept].astype(float)
-        assert np.isfinite(numbers.to_numpy()).all(), out
+        ), stdout
+        columns = [
+            "reported",
+            "estimate",
+            "standard_error",
+            "possible_low",
+            "possible_high",
+            "shown",
+        ]
+        numbers = table[columns].astype(float)
+        assert np.isfinite(numbers.to_numpy()).all(), stdout
         low, high = numbers["possible_low"], numbers["possible_high"]
-        assert (((low >= 0) | (high <= 0)) | ~decided).all(), out
-        assert (((low <= 0) & (high >= 0)) | decided).all(), out
+        assert (((low >= 0) | (high <= 0)) | ~decided).all(), stdout
+        assert (((low <= 0) & (high >= 0)) | decided).all(), stdout
 
 
 @given(
@@ -324,14 +335,14 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
 def test_any_words_after_a_command_end_in_order(command, words):
     if command == "plan" and "bundled" in words:  # long, and covered by the tests of the command
         return
-    with folder() as here:
+    with folder() as working_folder:
         quick = QUICK[:3] if command == "estimate" else []
-        status, out, err = run(command, *words, *quick)
+        status, stdout, stderr = run(command, *words, *quick)
         assert status in (0, 2)
-        assert "Traceback" not in out + err
-        assert not [path for path in here.iterdir() if path.name.endswith(".part")]
+        assert "Traceback" not in stdout + stderr
+        assert not [path for path in working_folder.iterdir() if path.name.endswith(".part")]
         if status == 2:
-            assert err.splitlines()[-1].count("error: ") == 1
+            assert stderr.splitlines()[-1].count("error: ") == 1
 
 
 AUDITED = ["user", "item", "score", "Item"]
@@ -383,8 +394,8 @@ def test_rank_takes_any_files(data):
     if kind == "cut":
         del content[data.draw(st.integers(0, len(content) - 1)) :]
     elif kind == "alter":
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at] = data.draw(st.integers(0, 255))
+        position = data.draw(st.integers(0, len(content) - 1))
+        content[position] = data.draw(st.integers(0, 255))
     else:
         content = bytearray(
             data.draw(
@@ -407,11 +418,11 @@ def test_a_run_of_any_text_is_read_or_refused(text):
     with folder(run_txt=text.replace(",", " ").encode(), qrels_txt=b"1 0 2 1\n3 0 4 1\n"):
         for names in (("run.txt", "qrels.txt"), ("qrels.txt", "run.txt")):
             try:
-                found = readers.trec(*names)
+                table = readers.trec(*names)
             except ValueError as refusal:
                 one_sentence(refusal)
             else:
-                assert not found.isna().any(axis=None)
+                assert not table.isna().any(axis=None)
 
 
 @given(
@@ -424,9 +435,9 @@ def test_a_run_of_any_text_is_read_or_refused(text):
 def test_scores_of_any_size_are_counted_or_refused(rows, duplicates):
     frame = pd.DataFrame(rows, columns=["user", "item", "score", "relevant"])
     try:
-        found = readers.from_scores(frame, duplicates=duplicates)
+        table = readers.from_scores(frame, duplicates=duplicates)
     except ValueError as refusal:
         one_sentence(refusal)
         return
     assert not any(math.isnan(score) for *_, score, _ in rows)
-    assert (found["n_better"] + found["n_tied"] <= found["n_negatives"]).all()
+    assert (table["n_better"] + table["n_tied"] <= table["n_negatives"]).all()

@@ -49,23 +49,23 @@ POPULATIONS = {
 @pytest.mark.simulation
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
-    users, m, replacement, shares, of, assumption, logs = POPULATIONS[name]
+    users, m, replacement, shares, metric_name, assumption, logs = POPULATIONS[name]
     protocols = [Protocol(int(n), m, replacement=replacement) for n in SIZES]
-    laws, exact = [], []
+    pmfs, exact = [], []
     for protocol in protocols:
         p = shares(protocol.n_items)
         ranks, weights = np.array(list(p)), np.array(list(p.values()))
-        laws.append(weights @ protocol.pmf(ranks))
-        exact.append(weights @ metric(of)(ranks, n_items=protocol.n_items))
-    each, rng, missed = users // len(SIZES), np.random.default_rng(5), 0
+        pmfs.append(weights @ protocol.pmf(ranks))
+        exact.append(weights @ metric(metric_name)(ranks, n_items=protocol.n_items))
+    users_per_size, rng, missed = users // len(SIZES), np.random.default_rng(5), 0
     for _ in range(logs):
-        counts = [rng.multinomial(each, law / law.sum()) for law in laws]
+        counts = [rng.multinomial(users_per_size, pmf / pmf.sum()) for pmf in pmfs]
         try:
-            found = interval(counts, protocols, of, assumption=assumption)
+            bounds = interval(counts, protocols, metric_name, assumption=assumption)
         except IncompatibleError:
             missed += 1
         else:
-            missed += not found.low - 1e-9 <= np.mean(exact) <= found.high + 1e-9
+            missed += not bounds.low - 1e-9 <= np.mean(exact) <= bounds.high + 1e-9
     assert missed <= allowed(logs)
 
 
@@ -85,10 +85,10 @@ def test_a_log_is_not_refused_where_the_assumption_just_holds(
     protocol = Protocol(n, m, replacement=replacement)
     ranks = np.append(np.arange(1, last + 1), int(assumption.head * n / m) + 1 if share else n)
     weights = np.append(np.full(last, (1.0 - share) / last), share)
-    found = interval(
+    bounds = interval(
         weights @ protocol.pmf(ranks), protocol, "recall@10", users=users, assumption=assumption
     )
-    assert found.low - 1e-9 <= weights @ (ranks <= 10) <= found.high + 1e-9
+    assert bounds.low - 1e-9 <= weights @ (ranks <= 10) <= bounds.high + 1e-9
 
 
 @pytest.mark.simulation
@@ -96,15 +96,17 @@ def test_the_worse_of_two_recommenders_rarely_wins_where_catalogues_differ_in_si
     # A's items are at rank 11, B's at rank 1 for one user in 50, and last for the others. The
     # negatives above A's item are above B's too, where that is last.
     m, users, logs, wrong = 10, 1_000, 4, 0
-    n, first = np.resize(SIZES, users), np.arange(users) % 50 == 0
+    n, is_first = np.resize(SIZES, users), np.arange(users) % 50 == 0
     for seed in range(logs):
         rng = np.random.default_rng(seed)
-        rank = {"A": 1 + rng.binomial(m, 10 / (n - 1)), "B": np.where(first, 1, m + 1)}
+        ranks = {"A": 1 + rng.binomial(m, 10 / (n - 1)), "B": np.where(is_first, 1, m + 1)}
         rows = [
-            pd.DataFrame({"recommender": k, "user": range(users), "rank": r, "n_items": n})
-            for k, r in rank.items()
+            pd.DataFrame(
+                {"recommender": recommender, "user": range(users), "rank": r, "n_items": n}
+            )
+            for recommender, r in ranks.items()
         ]
         log = sm.read_log(pd.concat(rows), n_negatives=m, replacement=True)
-        found = sm.compare(log, "recall@10", assumption=None)
-        wrong += found.verdicts["A", "B"] == "A beats B"
+        comparison = sm.compare(log, "recall@10", assumption=None)
+        wrong += comparison.verdicts["A", "B"] == "A beats B"
     assert wrong <= allowed(logs)

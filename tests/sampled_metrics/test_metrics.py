@@ -42,9 +42,9 @@ def slow(name: str, ranks: set[int], n: int) -> float:
         return sum(r <= i for r in ranks) / i
 
     if kind == "auc":
-        others = set(range(1, n + 1)) - ranks
-        pairs = [(r, other) for r in ranks for other in others]
-        return sum(r < other for r, other in pairs) / len(pairs)
+        irrelevant_ranks = set(range(1, n + 1)) - ranks
+        pairs = [(r, irrelevant) for r in ranks for irrelevant in irrelevant_ranks]
+        return sum(r < irrelevant for r, irrelevant in pairs) / len(pairs)
     if kind == "precision":
         return precision(k)
     if kind == "recall":
@@ -92,11 +92,11 @@ def test_scikit_learn_agrees(case: tuple[int, set[int]]) -> None:
     n, ranks = case
     truth = np.array([[i in ranks for i in range(1, n + 1)]], dtype=int)
     scores = -np.arange(1.0, n + 1)[np.newaxis]
-    of = {name: metric(name).of_set(list(ranks), n) for name in ("auc", "ap", "ndcg", "ndcg@4")}
-    assert of["auc"] == pytest.approx(roc_auc_score(truth[0], scores[0]), rel=1e-12, abs=1e-14)
-    assert of["ap"] == pytest.approx(average_precision_score(truth[0], scores[0]), rel=1e-12)
-    assert of["ndcg"] == pytest.approx(ndcg_score(truth, scores), rel=1e-12)
-    assert of["ndcg@4"] == pytest.approx(ndcg_score(truth, scores, k=4), rel=1e-12, abs=1e-15)
+    values = {name: metric(name).of_set(list(ranks), n) for name in ("auc", "ap", "ndcg", "ndcg@4")}
+    assert values["auc"] == pytest.approx(roc_auc_score(truth[0], scores[0]), rel=1e-12, abs=1e-14)
+    assert values["ap"] == pytest.approx(average_precision_score(truth[0], scores[0]), rel=1e-12)
+    assert values["ndcg"] == pytest.approx(ndcg_score(truth, scores), rel=1e-12)
+    assert values["ndcg@4"] == pytest.approx(ndcg_score(truth, scores, k=4), rel=1e-12, abs=1e-15)
 
 
 def test_hand_computed_values() -> None:
@@ -166,12 +166,12 @@ def test_names_of_libraries_mean_what_they_mean_there(library: str) -> None:
     names = FROM_LIBRARIES[library].split()
     for ranks in ([3], [11], [2, 7], [4, 30, 31], [10, 12]):
         top = in_the_top(ranks, 10)
-        whole = {name: 10 if name[-2:] == "10" else 100 for name in names}
+        cutoff_by_name = {name: 10 if name[-2:] == "10" else 100 for name in names}
         hit, rr, ap, recall, ndcg, precision = (metric(name).of_set(ranks) for name in names)
         assert hit == (1 if top else 0)
-        seen = in_the_top(ranks, whole[names[1]])
+        seen = in_the_top(ranks, cutoff_by_name[names[1]])
         assert rr == (1 / seen[0] if seen else 0)
-        seen = in_the_top(ranks, whole[names[2]])
+        seen = in_the_top(ranks, cutoff_by_name[names[2]])
         assert ap == pytest.approx(sum((j + 1) / r for j, r in enumerate(seen)) / len(ranks))
         assert recall == len(top) / len(ranks)
         assert precision == len(top) / 10
@@ -189,9 +189,9 @@ def test_denominators_where_libraries_differ() -> None:
     whatever R is (``divide_by_achievable=False``).
     """
     ranks, k = [1, 3, 8, 9], 3
-    found = 1 / 1 + 2 / 3
-    assert metric("map@3").of_set(ranks) == pytest.approx(found / min(len(ranks), k))
-    assert metric("map@3").of_set(ranks) != pytest.approx(found / len(ranks))
+    precision_sum = 1 / 1 + 2 / 3
+    assert metric("map@3").of_set(ranks) == pytest.approx(precision_sum / min(len(ranks), k))
+    assert metric("map@3").of_set(ranks) != pytest.approx(precision_sum / len(ranks))
     discounts = [1 / math.log2(i + 1) for i in range(1, k + 1)]
     assert metric("ndcg@3").of_set(ranks) == pytest.approx(
         (discounts[0] + discounts[2]) / sum(discounts)

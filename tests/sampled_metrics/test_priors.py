@@ -34,11 +34,11 @@ def a_log(protocol, seed, users=500):
     return np.bincount(drawn - 1, minlength=protocol.n_negatives + 1)
 
 
-def expectation_maximization(law, counts, steps):
+def expectation_maximization(pmf, counts, steps):
     """The slow twin (jin2021): each user is shared out among the ranks that may have been."""
-    mass = np.full(len(law), 1 / len(law))
+    mass = np.full(len(pmf), 1 / len(pmf))
     for _ in range(steps):
-        mass = mass * (law @ (counts / (mass @ law))) / counts.sum()
+        mass = mass * (pmf @ (counts / (mass @ pmf))) / counts.sum()
     return mass
 
 
@@ -48,10 +48,10 @@ def expectation_maximization(law, counts, steps):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_expectation_maximization_climbs_to_the_same_likelihood(replacement, seed):
     protocol = Protocol(60, 6, replacement=replacement)
-    counts, law = a_log(protocol, seed), dense_law(protocol)
+    counts, pmf = a_log(protocol, seed), dense_law(protocol)
     fitted = maximum_likelihood(counts, protocol)
-    mass = expectation_maximization(law, counts, 100_000)
-    slow = counts @ np.log(mass @ law)
+    mass = expectation_maximization(pmf, counts, 100_000)
+    slow = counts @ np.log(mass @ pmf)
     assert fitted.log_likelihood >= slow - 1e-9
     assert (fitted.log_likelihood - slow) / counts.sum() < 1e-5
 
@@ -62,12 +62,12 @@ def test_no_rank_raises_the_likelihood(n, m, replacement):
     protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n)
     fitted = maximum_likelihood(counts, protocol)
-    law, mass = dense_law(protocol), full(fitted, n)
+    pmf, mass = dense_law(protocol), full(fitted, n)
     assert mass.sum() == pytest.approx(1)
-    np.testing.assert_allclose(mass @ law, fitted.marginal, atol=1e-12)
-    assert fitted.log_likelihood == pytest.approx(counts @ np.log(mass @ law))
+    np.testing.assert_allclose(mass @ pmf, fitted.marginal, atol=1e-12)
+    assert fitted.log_likelihood == pytest.approx(counts @ np.log(mass @ pmf))
     # The derivative towards each rank, per user, bounds what any mixture of them could gain.
-    slope = law @ (counts / (mass @ law)) / counts.sum() - 1
+    slope = pmf @ (counts / (mass @ pmf)) / counts.sum() - 1
     assert slope.max() < 1e-6
     assert slope.max() == pytest.approx(fitted.gap, abs=1e-9)
     assert fitted.certified
@@ -76,10 +76,10 @@ def test_no_rank_raises_the_likelihood(n, m, replacement):
 
 def test_a_law_that_some_ranks_have_is_fitted_exactly():
     protocol = Protocol(200, 6)
-    law = protocol.pmf([1, 60, 150]).T @ [0.5, 0.3, 0.2]
-    fitted = maximum_likelihood(1_000 * law, protocol)
-    np.testing.assert_allclose(fitted.marginal, law, atol=1e-7)
-    assert fitted.log_likelihood == pytest.approx(1_000 * law @ np.log(law))
+    pmf = protocol.pmf([1, 60, 150]).T @ [0.5, 0.3, 0.2]
+    fitted = maximum_likelihood(1_000 * pmf, protocol)
+    np.testing.assert_allclose(fitted.marginal, pmf, atol=1e-7)
+    assert fitted.log_likelihood == pytest.approx(1_000 * pmf @ np.log(pmf))
     assert plug_in(fitted.mass, "auc", 200) == pytest.approx(
         metric("auc")([1, 60, 150], n_items=200) @ [0.5, 0.3, 0.2]
     )
@@ -97,13 +97,13 @@ def test_a_general_optimiser_finds_the_same_entropy(replacement):
         np.array([7.0, 0.0, 4.0, 1.0]),
         5.0,
     )
-    law, seen = dense_law(protocol), counts > 0
+    pmf, is_seen = dense_law(protocol), counts > 0
 
     def criterion(mass):
-        q = (mass @ law)[seen]
-        return -(counts[seen] @ np.log(q)) + weight * mass @ np.log(mass)
+        q = (mass @ pmf)[is_seen]
+        return -(counts[is_seen] @ np.log(q)) + weight * mass @ np.log(mass)
 
-    found = minimize(
+    optimum = minimize(
         criterion,
         np.full(8, 1 / 8),
         bounds=[(1e-12, 1)] * 8,
@@ -111,8 +111,8 @@ def test_a_general_optimiser_finds_the_same_entropy(replacement):
         options={"ftol": 1e-15, "maxiter": 1_000},
     )
     fitted = maximum_entropy(counts, protocol, weight)
-    assert criterion(fitted.mass) <= found.fun + 1e-10
-    np.testing.assert_allclose(fitted.mass, found.x, atol=1e-5)
+    assert criterion(fitted.mass) <= optimum.fun + 1e-10
+    np.testing.assert_allclose(fitted.mass, optimum.x, atol=1e-5)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -122,11 +122,11 @@ def test_the_entropy_has_its_exponential_form(n, m, replacement, weight):
     protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n)
     fitted = maximum_entropy(counts, protocol, weight)
-    law = dense_law(protocol)
-    np.testing.assert_allclose(fitted.mass @ law, fitted.marginal, atol=1e-12)
+    pmf = dense_law(protocol)
+    np.testing.assert_allclose(fitted.mass @ pmf, fitted.marginal, atol=1e-12)
     # A concave criterion whose derivatives towards all ranks are equal is at its maximum.
     with np.errstate(divide="ignore"):
-        slope = law @ (counts / fitted.marginal) - (weight or np.sqrt(500)) * np.log(fitted.mass)
+        slope = pmf @ (counts / fitted.marginal) - (weight or np.sqrt(500)) * np.log(fitted.mass)
     likely = fitted.mass > 1e-6
     np.testing.assert_allclose(slope[likely], slope[likely].mean(), atol=0.2)
     assert fitted.certified
@@ -153,11 +153,11 @@ def test_uniform_ranks_are_recognised():
 
 def test_several_relevant_items_have_the_law_of_one_among_the_irrelevant():
     counts = [40, 8, 3, 1]
-    several, one = Protocol(52, 3, n_relevant=3), Protocol(50, 3)
-    assert maximum_likelihood(counts, several).mass == maximum_likelihood(counts, one).mass
+    several, single = Protocol(52, 3, n_relevant=3), Protocol(50, 3)
+    assert maximum_likelihood(counts, several).mass == maximum_likelihood(counts, single).mass
     # The third of three at rank 2 among the irrelevant is at rank 4 of all.
-    found = plug_in({2: 1.0}, "ap", 52, position=3, n_relevant=3)
-    assert found == pytest.approx(metric("ap").term(4, position=3, n_relevant=3))
+    estimate = plug_in({2: 1.0}, "ap", 52, position=3, n_relevant=3)
+    assert estimate == pytest.approx(metric("ap").term(4, position=3, n_relevant=3))
 
 
 @pytest.mark.parametrize("fit", FITS)
@@ -253,8 +253,8 @@ def test_few_users_beside_a_million_are_fitted_although_the_likelihood_hardly_mo
 ):
     fitted = maximum_likelihood(counts, protocol)
     # The share of each sampled rank is fitted to as many digits as that of the others.
-    law, mass = dense_law(protocol), full(fitted, protocol.n_items)
-    slope = law @ np.divide(counts, mass @ law, out=np.zeros(len(counts)), where=mass @ law > 0)
+    pmf, mass = dense_law(protocol), full(fitted, protocol.n_items)
+    slope = pmf @ np.divide(counts, mass @ pmf, out=np.zeros(len(counts)), where=mass @ pmf > 0)
     assert slope.max() / sum(counts) - 1 < 1e-9
     assert fitted.gap < 1e-9
 

@@ -35,10 +35,10 @@ class Stream(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(tqdm.std, "time", found)
+    fake_clock = Clock()
+    monkeypatch.setattr(tqdm.std, "time", fake_clock)
     monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)  # no thread with a clock of its own
-    return found
+    return fake_clock
 
 
 def shown(
@@ -47,8 +47,8 @@ def shown(
     """What is written of twenty steps that take so many seconds each."""
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
-    given: dict[str, Any] = {"desc": "count", "unit": "step", "show": True} | options
-    for _ in _progress.bar(range(20), **given):
+    bar_options: dict[str, Any] = {"desc": "count", "unit": "step", "show": True} | options
+    for _ in _progress.bar(range(20), **bar_options):
         clock.now += seconds
     return stream.getvalue()
 

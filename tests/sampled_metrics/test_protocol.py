@@ -29,10 +29,10 @@ def ranks_of(n: int) -> list[int]:
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (7, 1), (12, 5), (12, 11), (60, 30)])
 def test_equals_exact_rational_law(n: int, m: int, replacement: bool) -> None:
-    law = Protocol(n, m, replacement=replacement).pmf(np.arange(1, n + 1))
+    pmf = Protocol(n, m, replacement=replacement).pmf(np.arange(1, n + 1))
     for rank in range(1, n + 1):
         exact = exact_pmf(n, m, rank, replacement)
-        assert law[rank - 1] == pytest.approx([float(p) for p in exact], rel=1e-13, abs=0)
+        assert pmf[rank - 1] == pytest.approx([float(p) for p in exact], rel=1e-13, abs=0)
 
 
 @pytest.mark.parametrize("replacement", LAWS)
@@ -44,13 +44,13 @@ def test_relative_error_against_fifty_digits(n: int, m: int, replacement: bool) 
     protocol = Protocol(n, m, replacement=replacement)
     for rank in ranks_of(n):
         mean = m * (rank - 1) // (n - 1)
-        wanted = {0, 1, 2, mean // 2, mean, (mean + m) // 2, m - 1, m} | set(
+        candidates = {0, 1, 2, mean // 2, mean, (mean + m) // 2, m - 1, m} | set(
             range(0, m, m // 7 + 1)
         )
-        counts = sorted(x for x in wanted if 0 <= x <= m)
-        law = protocol.pmf(rank, counts=counts)
+        counts = sorted(x for x in candidates if 0 <= x <= m)
+        pmf = protocol.pmf(rank, counts=counts)
         logs = protocol.logpmf(rank, counts=counts)
-        for x, p, log_p in zip(counts, law, logs, strict=True):
+        for x, p, log_p in zip(counts, pmf, logs, strict=True):
             exact = digits_pmf(n, m, rank, replacement, x)
             if exact == 0:
                 assert (p, log_p) == (0, -math.inf)
@@ -105,21 +105,21 @@ def test_properties_of_the_law(protocol: Protocol, where: float, position: int) 
     j = min(position, protocol.n_relevant)
     last = int(protocol.n_items) - (protocol.n_relevant - j)
     rank = j + round(where * (last - j))
-    law, cdf, sf = protocol.pmf(rank, j), protocol.cdf(rank, j), protocol.sf(rank, j)
-    assert law.sum() == pytest.approx(1, rel=1e-12)
-    assert (law >= 0).all()
+    pmf, cdf, sf = protocol.pmf(rank, j), protocol.cdf(rank, j), protocol.sf(rank, j)
+    assert pmf.sum() == pytest.approx(1, rel=1e-12)
+    assert (pmf >= 0).all()
     assert (np.diff(cdf) >= 0).all()
     assert cdf[-1] == pytest.approx(1, rel=1e-12)
     assert cdf + sf == pytest.approx(np.ones_like(cdf), rel=1e-12)
     sampled = np.arange(protocol.n_negatives + 1) + j
-    mean = float(law @ sampled)
+    mean = float(pmf @ sampled)
     assert float(protocol.mean(rank, j)) == pytest.approx(mean, rel=1e-11)
     assert float(protocol.variance(rank, j)) == pytest.approx(
-        float(law @ (sampled - mean) ** 2), rel=1e-8, abs=1e-9
+        float(pmf @ (sampled - mean) ** 2), rel=1e-8, abs=1e-9
     )
     if not protocol.replacement:
         # A subset of the catalogue cannot hold more items above than the catalogue does.
-        assert (law[sampled > rank] == 0).all()
+        assert (pmf[sampled > rank] == 0).all()
 
 
 @given(n=st.integers(3, 10**6), m=st.integers(1, 200), replacement=st.booleans())
@@ -161,23 +161,23 @@ def test_real_samples_of_items_follow_the_law(replacement: bool) -> None:
     # No law is used to sample here: items are drawn and those above the relevant one counted.
     n, m, rank = 120, 12, 31
     rng = np.random.default_rng(21)
-    others = np.delete(np.arange(1, n + 1), rank - 1)
-    drawn = np.stack([rng.choice(others, m, replacement) for _ in range(20_000)])
+    negatives = np.delete(np.arange(1, n + 1), rank - 1)
+    drawn = np.stack([rng.choice(negatives, m, replacement) for _ in range(20_000)])
     _chi_square((drawn < rank).sum(axis=1), Protocol(n, m, replacement=replacement).pmf(rank))
 
 
-def _chi_square(drawn: np.ndarray, law: np.ndarray) -> None:
+def _chi_square(drawn: np.ndarray, pmf: np.ndarray) -> None:
     """Fail if counts stray from the law; cells that expect fewer than 5 are pooled."""
-    expected = law * drawn.size
-    counts = np.bincount(drawn, minlength=law.size)
-    assert counts[law == 0].sum() == 0
-    small = expected < 5
-    observed = np.append(counts[~small], counts[small].sum())
-    wanted = np.append(expected[~small], expected[small].sum())
-    if wanted[-1] < 5:
+    expected = pmf * drawn.size
+    counts = np.bincount(drawn, minlength=pmf.size)
+    assert counts[pmf == 0].sum() == 0
+    is_small = expected < 5
+    observed = np.append(counts[~is_small], counts[is_small].sum())
+    pooled = np.append(expected[~is_small], expected[is_small].sum())
+    if pooled[-1] < 5:
         observed = np.append(observed[:-2], observed[-2:].sum())
-        wanted = np.append(wanted[:-2], wanted[-2:].sum())
-    assert stats.chisquare(observed, wanted * (observed.sum() / wanted.sum())).pvalue > 1e-3
+        pooled = np.append(pooled[:-2], pooled[-2:].sum())
+    assert stats.chisquare(observed, pooled * (observed.sum() / pooled.sum())).pvalue > 1e-3
 
 
 def test_the_chi_square_can_fail() -> None:
@@ -187,12 +187,14 @@ def test_the_chi_square_can_fail() -> None:
 
 
 def test_catalogue_sizes_broadcast() -> None:
-    both = Protocol(np.array([50, 3_000]), 9, replacement=False)
-    assert both.pmf([20, 700]).shape == (2, 10)
+    protocol = Protocol(np.array([50, 3_000]), 9, replacement=False)
+    assert protocol.pmf([20, 700]).shape == (2, 10)
     for i, (n, rank) in enumerate([(50, 20), (3_000, 700)]):
-        assert np.array_equal(both.pmf([20, 700])[i], Protocol(n, 9, replacement=False).pmf(rank))
-    assert both.mean([20, 700]).tolist() == [1 + 9 * 19 / 49, 1 + 9 * 699 / 2999]
-    assert both.draw([1, 1], np.random.default_rng(0)).tolist() == [1, 1]
+        assert np.array_equal(
+            protocol.pmf([20, 700])[i], Protocol(n, 9, replacement=False).pmf(rank)
+        )
+    assert protocol.mean([20, 700]).tolist() == [1 + 9 * 19 / 49, 1 + 9 * 699 / 2999]
+    assert protocol.draw([1, 1], np.random.default_rng(0)).tolist() == [1, 1]
 
 
 def test_draws_need_no_more_than_the_shape_asked_for() -> None:
@@ -211,9 +213,9 @@ def test_stirling_error_is_within_its_bounds(x: int) -> None:
 def test_deviance_is_smooth_where_its_two_forms_meet() -> None:
     # d / (2 + d) = 0.5 at d = 2 and -0.5 at d = -2/3.
     for d in (2.0, -2 / 3):
-        near = deviance(np.ones(2), np.array([d - 1e-9, d + 1e-9]))
+        deviances = deviance(np.ones(2), np.array([d - 1e-9, d + 1e-9]))
         direct = [(1 + t) * math.log1p(t) - t for t in (d - 1e-9, d + 1e-9)]
-        assert near == pytest.approx(direct, rel=1e-14)
+        assert deviances == pytest.approx(direct, rel=1e-14)
 
 
 def test_log_binomial_off_the_support() -> None:
@@ -304,10 +306,10 @@ def test_a_seed_stands_for_its_generator() -> None:
 
 
 def test_protocols_are_equal_if_they_sample_alike() -> None:
-    many = [Protocol(np.arange(50, 5_000), 9) for _ in range(2)]
-    assert many[0] == many[1]
-    assert len(set(many)) == 1
-    others = [
+    twins = [Protocol(np.arange(50, 5_000), 9) for _ in range(2)]
+    assert twins[0] == twins[1]
+    assert len(set(twins)) == 1
+    distinct = [
         Protocol(50, 9),
         Protocol([50], 9),
         Protocol([50, 50], 9),
@@ -316,10 +318,10 @@ def test_protocols_are_equal_if_they_sample_alike() -> None:
         Protocol(50, 9, n_relevant=2),
         (50, 9),
     ]
-    assert len({many[0], *others}) == 1 + len(others)
-    assert repr(many[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
-    for found in others[3:6]:
-        assert eval(repr(found)) == found
+    assert len({twins[0], *distinct}) == 1 + len(distinct)
+    assert repr(twins[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
+    for protocol in distinct[3:6]:
+        assert eval(repr(protocol)) == protocol
 
 
 SAMPLERS = [(True, False), (True, True), (False, False)]
@@ -328,16 +330,16 @@ WEIGHTS = [[3, 1, 4, 1, 5], [1, 1, 1, 1], [9, 0, 2, 2, 0, 1], [100, 1, 10, 1, 1,
 
 def drawn_by(weights: list[int], place: int, m: int, replacement: bool, collapsed: bool):
     """Law of the items above a place among m, over all sequences of draws, in fractions."""
-    law, pool = [Fraction(0)] * (m + 1), [i for i in range(len(weights)) if i != place]
+    pmf, pool = [Fraction(0)] * (m + 1), [i for i in range(len(weights)) if i != place]
     for draws in product(pool, repeat=m):
-        chance, left = Fraction(1), {i: Fraction(weights[i]) for i in pool}
+        chance, mass = Fraction(1), {i: Fraction(weights[i]) for i in pool}
         for i in draws:
-            chance *= left.get(i, Fraction(0)) / sum(left.values()) if sum(left.values()) else 0
+            chance *= mass.get(i, Fraction(0)) / sum(mass.values()) if sum(mass.values()) else 0
             if not replacement:
-                left.pop(i, None)
+                mass.pop(i, None)
         ranked = set(draws) if collapsed else draws
-        law[sum(i < place for i in ranked)] += chance
-    return [float(p) for p in law]
+        pmf[sum(i < place for i in ranked)] += chance
+    return [float(p) for p in pmf]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -354,15 +356,15 @@ def test_weighted_laws_equal_an_enumeration(weights, replacement, collapsed, m) 
         len(weights), m, weights=weights, replacement=replacement, collapsed=collapsed
     )
     ranks = np.arange(1, len(weights) + 1)
-    law = protocol.pmf(ranks)
+    pmf = protocol.pmf(ranks)
     for place in range(len(weights)):
         exact = drawn_by(weights, place, m, replacement, collapsed)
-        np.testing.assert_allclose(law[place], exact, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(pmf[place], exact, rtol=0, atol=1e-13)
         counts = np.arange(m + 1)
         assert protocol.mean(place + 1) == pytest.approx(1 + exact @ counts, abs=1e-12)
         spread = exact @ (counts - exact @ counts) ** 2
         assert protocol.variance(place + 1) == pytest.approx(spread, abs=1e-12)
-    np.testing.assert_allclose(law.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(pmf.sum(axis=1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -376,12 +378,12 @@ def test_inclusion_equals_an_enumeration(weights, replacement, collapsed) -> Non
     )
     pool, expected = [i for i in range(len(weights)) if i != place], np.zeros(len(weights))
     for draws in product(pool, repeat=m):
-        chance, left = 1.0, {i: float(weights[i]) for i in pool}
+        chance, mass = 1.0, {i: float(weights[i]) for i in pool}
         for i in draws:
-            total = sum(left.values())
-            chance *= left.get(i, 0.0) / total if total else 0.0
+            total = sum(mass.values())
+            chance *= mass.get(i, 0.0) / total if total else 0.0
             if not replacement:
-                left.pop(i, None)
+                mass.pop(i, None)
         for i in set(draws) if collapsed else draws:
             expected[i] += chance
     np.testing.assert_allclose(protocol.inclusion(place + 1), expected, atol=1e-13)
@@ -407,10 +409,10 @@ def test_a_pool_of_several_items_lists_collapses() -> None:
     # Two relevant items, and 2 * 2 draws of which the distinct ones are ranked with both.
     protocol = Protocol(6, 4, n_relevant=2, collapsed=True)
     for position, rank in ((1, 2), (2, 5)):
-        law, above = [Fraction(0)] * 5, rank - position
+        pmf, above = [Fraction(0)] * 5, rank - position
         for draws in product(range(4), repeat=4):
-            law[sum(i < above for i in set(draws))] += Fraction(1, 4**4)
-        exact = [float(p) for p in law]
+            pmf[sum(i < above for i in set(draws))] += Fraction(1, 4**4)
+        exact = [float(p) for p in pmf]
         np.testing.assert_allclose(protocol.pmf(rank, position), exact, atol=1e-14)
 
 
@@ -429,27 +431,27 @@ def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
         # numpy's own algorithm, on fewer draws than the vectorised kinds
         runs = 4_000
         drawn = np.array([rng.choice(pool, m, replace=False, p=p) for _ in range(runs)])
-        found = (drawn < rank - 1).sum(axis=1)
+        n_above = (drawn < rank - 1).sum(axis=1)
         keys = rng.exponential(size=(96_000, pool.size)) / p
         first = np.argpartition(keys, m, axis=1)[:, :m]
-        found = np.append(found, (pool[first] < rank - 1).sum(axis=1))
-        runs = found.size
+        n_above = np.append(n_above, (pool[first] < rank - 1).sum(axis=1))
+        runs = n_above.size
     else:
         drawn = np.sort(pool[rng.choice(pool.size, (runs, m), p=p)], axis=1)
-        new = np.ones(drawn.shape, dtype=bool)
+        is_new = np.ones(drawn.shape, dtype=bool)
         if kind == "collapsed":
-            new[:, 1:] = np.diff(drawn, axis=1) != 0
-        found = ((drawn < rank - 1) & new).sum(axis=1)
-    law = protocol.pmf(rank)
-    counts = np.bincount(found, minlength=m + 1)
-    enough = law * runs >= 5
-    seen = np.append(counts[enough], counts[~enough].sum())
-    wanted = np.append(law[enough], law[~enough].sum()) * runs
-    assert stats.chisquare(seen[wanted > 0], wanted[wanted > 0]).pvalue > 1e-3
+            is_new[:, 1:] = np.diff(drawn, axis=1) != 0
+        n_above = ((drawn < rank - 1) & is_new).sum(axis=1)
+    pmf = protocol.pmf(rank)
+    counts = np.bincount(n_above, minlength=m + 1)
+    is_large = pmf * runs >= 5
+    observed = np.append(counts[is_large], counts[~is_large].sum())
+    expected = np.append(pmf[is_large], pmf[~is_large].sum()) * runs
+    assert stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue > 1e-3
     # Its own draws too, by the law.
-    own = np.bincount(protocol.draw(rank, rng, runs) - 1, minlength=m + 1)
-    own = np.append(own[enough], own[~enough].sum())
-    assert stats.chisquare(own[wanted > 0], wanted[wanted > 0]).pvalue > 1e-3
+    drawn_counts = np.bincount(protocol.draw(rank, rng, runs) - 1, minlength=m + 1)
+    drawn_counts = np.append(drawn_counts[is_large], drawn_counts[~is_large].sum())
+    assert stats.chisquare(drawn_counts[expected > 0], expected[expected > 0]).pvalue > 1e-3
 
 
 def test_one_item_with_most_of_the_weight() -> None:
@@ -459,11 +461,11 @@ def test_one_item_with_most_of_the_weight() -> None:
         plain = Protocol(30, 10, collapsed=collapsed, replacement=replacement)
         # The heavy one is relevant at rank 1; without it all are alike.
         assert protocol.pmf(1)[0] == pytest.approx(1, abs=1e-12)
-        law = Protocol(
+        pmf = Protocol(
             31, 10, weights=weights[::-1], collapsed=collapsed, replacement=replacement
         ).pmf(31)
         alike = Protocol(31, 10, collapsed=collapsed, replacement=replacement).pmf(31)
-        np.testing.assert_allclose(law, alike, atol=1e-12)
+        np.testing.assert_allclose(pmf, alike, atol=1e-12)
         assert plain.pmf(1)[0] == pytest.approx(1, abs=1e-12)
 
 

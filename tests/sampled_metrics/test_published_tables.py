@@ -19,8 +19,8 @@ MANY = 10**15  # so many users that only rounding is left
 
 
 def table(**columns):
-    found = pd.DataFrame({name.replace("_", "@"): cells for name, cells in columns.items()})
-    return found.assign(method=list("ABC")[: len(found)])
+    frame = pd.DataFrame({name.replace("_", "@"): cells for name, cells in columns.items()})
+    return frame.assign(method=list("ABC")[: len(frame)])
 
 
 def printed(mass, protocol, names, digits=15):
@@ -36,74 +36,81 @@ def test_the_two_ends_of_the_book():
     mass[[0, 10, 49]] = 3 / 200, 2401 / 2600, 4 / 65
     protocol = Protocol(50, 2)
     rows = printed(mass, protocol, ["HR@1", "HR@2"])
-    found = sm.published(rows, n_items=50, n_negatives=2, users=MANY, replacement=True,
+    bounds = sm.published(rows, n_items=50, n_negatives=2, users=MANY, replacement=True,
                          metrics=["recall@10"], assumption=None).frame  # fmt: skip
-    assert_allclose(found[["low", "high"]], [[3 / 200, 179 / 200]], atol=2e-5)
+    assert_allclose(bounds[["low", "high"]], [[3 / 200, 179 / 200]], atol=2e-5)
 
 
-def by_vertices(rows, target, low, high):
+def by_vertices(rows, objective, low, high):
     """The least of the target over all vertices: some columns, and as many ends less one."""
     best = np.inf
-    for tight in range(len(rows) + 1):
-        for at, sides in product(
-            combinations(range(len(rows)), tight), product((0, 1), repeat=tight)
+    for n_tight in range(len(rows) + 1):
+        for tight_rows, sides in product(
+            combinations(range(len(rows)), n_tight), product((0, 1), repeat=n_tight)
         ):
-            ends = [1.0, *((low, high)[side][i] for i, side in zip(at, sides, strict=True))]
-            for support in combinations(range(rows.shape[1]), tight + 1):
-                system = np.vstack([np.ones(tight + 1), rows[np.ix_(at, support)]])
+            ends = [1.0, *((low, high)[side][i] for i, side in zip(tight_rows, sides, strict=True))]
+            for support in combinations(range(rows.shape[1]), n_tight + 1):
+                system = np.vstack([np.ones(n_tight + 1), rows[np.ix_(tight_rows, support)]])
                 if abs(np.linalg.det(system)) < 1e-12:
                     continue
                 weights = np.linalg.solve(system, ends)
                 values = rows[:, support] @ weights
                 inside = (values >= low - 1e-9) & (values <= high + 1e-9)
                 if (weights >= -1e-9).all() and inside.all():
-                    best = min(best, float(target[list(support)] @ weights))
+                    best = min(best, float(objective[list(support)] @ weights))
     return best
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_programme_agrees_with_all_its_vertices(seed):
     rng = np.random.default_rng(seed)
-    rows, target = rng.random((3, 7)), rng.random(7)
+    rows, objective = rng.random((3, 7)), rng.random(7)
     middle = rows @ rng.dirichlet(np.ones(7)) + rng.normal(0, 0.25, 3) * (seed % 2)
     low, high = middle - 0.02, middle + 0.02
-    expected = by_vertices(rows, target, low, high)
-    found = _Programme(rows, np.zeros((0, 7)), np.array([0])).least(target, low, high)
-    assert found == pytest.approx(expected, abs=5e-6)  # both infinite where nothing is possible
-    assert found <= expected + 1e-12
+    expected = by_vertices(rows, objective, low, high)
+    least = _Programme(rows, np.zeros((0, 7)), np.array([0])).least(objective, low, high)
+    assert least == pytest.approx(expected, abs=5e-6)  # both infinite where nothing is possible
+    assert least <= expected + 1e-12
     feasible = _Programme(rows, np.zeros((0, 7)), np.array([0])).feasible(low, high)
     assert feasible == np.isfinite(expected)
 
 
 @pytest.mark.parametrize("steepness", [np.inf, 3.0])
 def test_a_shape_is_that_of_its_definition(steepness):
-    n, m, head = 40, 8, 20
+    n, m, n_top = 40, 8, 20
     protocol, names = Protocol(n, m, replacement=False), ["HR@1", "HR@3", "NDCG@3", "MRR"]
     mass = 1.0 / np.arange(3, n + 3)
     mass /= mass.sum()
-    assumption = Assumption(head * m / n, steepness)
+    assumption = Assumption(n_top * m / n, steepness)
     rows = printed(mass, protocol, names)
-    of = metric("recall@2")
-    found = sm.published(rows, n_items=n, n_negatives=m, users=MANY, replacement=False,
-                         metrics=[of], assumption=assumption).frame.iloc[0]  # fmt: skip
+    chosen_metric = metric("recall@2")
+    bounds = sm.published(rows, n_items=n, n_negatives=m, users=MANY, replacement=False,
+                         metrics=[chosen_metric], assumption=assumption).frame.iloc[0]  # fmt: skip
     # In the shares of the ranks themselves, with their inequalities.
-    law = protocol.pmf(np.arange(1, n + 1))
-    equal = np.vstack([np.ones(n), *(metric(name).vector(m + 1) @ law.T for name in names)])
-    falls = np.eye(n)[1:head] - np.eye(n)[: head - 1]
+    pmf = protocol.pmf(np.arange(1, n + 1))
+    equalities = np.vstack([np.ones(n), *(metric(name).vector(m + 1) @ pmf.T for name in names)])
+    inequalities = np.eye(n)[1:n_top] - np.eye(n)[: n_top - 1]
     if np.isfinite(steepness):
-        ends = [2**i for i in range(6) if 2**i - 1 <= head]
+        ends = [2**i for i in range(6) if 2**i - 1 <= n_top]
         means = np.stack([(np.arange(1, n + 1) >= a) & (np.arange(1, n + 1) < 2 * a)
                           for a in ends[:-1]]) / np.array(ends[:-1])[:, np.newaxis]  # fmt: skip
-        falls = np.vstack([falls, means[:-1] - steepness * means[1:]])
+        inequalities = np.vstack([inequalities, means[:-1] - steepness * means[1:]])
     ends = [
-        sign * linprog(sign * of.vector(n), falls, np.zeros(len(falls)), equal, equal @ mass).fun
+        sign
+        * linprog(
+            sign * chosen_metric.vector(n),
+            inequalities,
+            np.zeros(len(inequalities)),
+            equalities,
+            equalities @ mass,
+        ).fun
         for sign in (1, -1)
     ]
     names = ("low_decreasing", "high_decreasing")
-    assert_allclose(found[list(names)].astype(float), ends, atol=2e-5)
-    assert found["low"] <= ends[0] + 1e-6
-    assert found["high"] >= ends[1] - 1e-6
-    assert found["high"] - found["low"] > 1.2 * (ends[1] - ends[0])  # an assumption that helps
+    assert_allclose(bounds[list(names)].astype(float), ends, atol=2e-5)
+    assert bounds["low"] <= ends[0] + 1e-6
+    assert bounds["high"] >= ends[1] - 1e-6
+    assert bounds["high"] - bounds["low"] > 1.2 * (ends[1] - ends[0])  # an assumption that helps
 
 
 HOSTILE = {
@@ -123,7 +130,7 @@ def test_all_expectations_are_covered_at_once(shares, users):
     ranks = np.resize(np.repeat(list(shares), np.ceil(np.array(list(shares.values())) * users)
                                 .astype(int)), users)  # fmt: skip
     metrics = tuple(map(metric, names))
-    values = np.stack([of.vector(21) for of in metrics])
+    values = np.stack([printed_metric.vector(21) for printed_metric in metrics])
     averaged = contrasts(metrics) @ values
     truth = averaged @ protocol.pmf(ranks).mean(axis=0)
     nats = np.log(2 * len(averaged) / 0.2)  # 80% confidence
@@ -140,9 +147,9 @@ def test_the_region_is_not_much_wider_than_it_must_be():
     # The exact interval of Clopper and Pearson for 300 of 1,000 at the same level.
     from scipy.stats import beta
 
-    level, hit, at = 0.001, np.array([[1.0, 0.0]]), np.array([0.3])
-    low, high = _expectations(hit, at, at, 1_000, np.log(2 / level))
-    exact = beta.ppf(level / 2, 300, 701), beta.ppf(1 - level / 2, 301, 700)
+    error_rate, hit, share = 0.001, np.array([[1.0, 0.0]]), np.array([0.3])
+    low, high = _expectations(hit, share, share, 1_000, np.log(2 / error_rate))
+    exact = beta.ppf(error_rate / 2, 300, 701), beta.ppf(1 - error_rate / 2, 301, 700)
     assert low[0] <= exact[0]
     assert high[0] >= exact[1]
     assert high[0] - low[0] < 1.25 * (exact[1] - exact[0])
@@ -157,32 +164,35 @@ def test_bounds_hold_the_exact_metrics_of_drawn_tables(replacement):
     ranks = {name: np.minimum(rng.geometric(share, 800), 500)
              for name, share in (("A", 0.06), ("B", 0.05), ("C", 0.002))}  # fmt: skip
     drawn = [protocol.draw(r, rng) for r in ranks.values()]
-    cells = {of: [f"{metric(of)(x).mean():.4f}" for x in drawn] for of in names}
+    cells = {
+        metric_name: [f"{metric(metric_name)(x).mean():.4f}" for x in drawn]
+        for metric_name in names
+    }
     rows = pd.DataFrame({"Model": list(ranks)} | cells)
-    found = sm.published(rows, n_items=500, n_negatives=40, users=800, replacement=replacement)
-    exact = [metric(of)(ranks[name]).mean()
-             for name, of in found.frame[["method", "metric"]].to_numpy()]  # fmt: skip
+    published = sm.published(rows, n_items=500, n_negatives=40, users=800, replacement=replacement)
+    exact = [metric(metric_name)(ranks[name]).mean()
+             for name, metric_name in published.frame[["method", "metric"]].to_numpy()]  # fmt: skip
     for end in ("", "_decreasing", "_steep"):
-        low, high = found.frame[f"low{end}"], found.frame[f"high{end}"]
+        low, high = published.frame[f"low{end}"], published.frame[f"high{end}"]
         assert ((low <= exact) & (exact <= high)).all()
-    guess = np.abs(found.frame["guess"] - exact)
-    assert guess.mean() < 0.25 * np.abs(found.frame["printed"] - exact).mean()
-    truth = dict(zip(zip(found.frame["method"], found.frame["metric"], strict=True), exact,
+    guess = np.abs(published.frame["guess"] - exact)
+    assert guess.mean() < 0.25 * np.abs(published.frame["printed"] - exact).mean()
+    truth = dict(zip(zip(published.frame["method"], published.frame["metric"], strict=True), exact,
                      strict=True))  # fmt: skip
-    settled = found.orders[found.orders["assumption"] != ""]
+    settled = published.orders[published.orders["assumption"] != ""]
     for row in settled.itertuples():
         ahead, behind = row.verdict.split(" beats ")
         assert truth[ahead, row.metric] > truth[behind, row.metric]
     assert len(settled)
-    assert (found.orders["verdict"] == "unknown").any()
+    assert (published.orders["verdict"] == "unknown").any()
 
 
 def test_auc_is_known_and_settles_an_order():
-    found = sm.published(table(AUC=["0.7000", "0.9000"]), n_items=1_000, n_negatives=99,
+    published = sm.published(table(AUC=["0.7000", "0.9000"]), n_items=1_000, n_negatives=99,
                          users=5_000, replacement=True)  # fmt: skip
-    assert found.orders["verdict"].tolist() == ["B beats A"]
-    assert found.orders[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
-    assert (found.frame["high"] - found.frame["low"] < 0.06).all()
+    assert published.orders["verdict"].tolist() == ["B beats A"]
+    assert published.orders[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
+    assert (published.frame["high"] - published.frame["low"] < 0.06).all()
 
 
 @pytest.mark.parametrize(
@@ -197,44 +207,48 @@ def test_auc_is_known_and_settles_an_order():
 )
 def test_numbers_that_no_sampled_ranks_have(cells, said):
     users = 57 if "0.1234" in str(cells) else 10_000
-    found = sm.published(table(**cells), n_items=500, n_negatives=99, users=users, replacement=True)
-    assert not found.checks["together"].item()
-    assert not found.checks["possible"].item()
-    assert found.frame[["low", "high", "guess"]].isna().all(axis=None)
+    published = sm.published(
+        table(**cells), n_items=500, n_negatives=99, users=users, replacement=True
+    )
+    assert not published.checks["together"].item()
+    assert not published.checks["possible"].item()
+    assert published.frame[["low", "high", "guess"]].isna().all(axis=None)
     for part in said.split("|"):
-        assert part.lower() in found.notes[0].lower()
+        assert part.lower() in published.notes[0].lower()
 
 
 def test_numbers_that_belong_together_up_to_rounding_pass():
     # All hits at sampled rank 1: HR@1 = NDCG@5 to the digit, and 0.2504 rounds to .250.
-    found = sm.published(table(HR_1=[".250"], NDCG_5=["0.2504"]), n_items=500, n_negatives=99,
+    published = sm.published(table(HR_1=[".250"], NDCG_5=["0.2504"]), n_items=500, n_negatives=99,
                          users=10_000, replacement=True)  # fmt: skip
-    assert found.checks["together"].item()
+    assert published.checks["together"].item()
 
 
 def test_numbers_that_no_true_ranks_lead_to():
     # One negative above the item of every user: no rank of 1,000 does that.
     cells = {"HR_1": ["0.000"], "HR_2": ["1.000"]}
-    found = sm.published(table(**cells), n_items=1_000, n_negatives=99, users=5_000,
+    published = sm.published(table(**cells), n_items=1_000, n_negatives=99, users=5_000,
                          replacement=True)  # fmt: skip
-    assert found.checks["together"].item()
-    assert not found.checks["possible"].item()
-    assert "contradict any true ranks" in found.notes[0]
+    assert published.checks["together"].item()
+    assert not published.checks["possible"].item()
+    assert "contradict any true ranks" in published.notes[0]
     # With few users chance may.
-    few = sm.published(table(**cells), n_items=1_000, n_negatives=99, users=2, replacement=True)
-    assert few.checks["possible"].item()
+    of_two_users = sm.published(
+        table(**cells), n_items=1_000, n_negatives=99, users=2, replacement=True
+    )
+    assert of_two_users.checks["possible"].item()
 
 
 def test_a_shape_that_the_numbers_contradict_is_refused():
     mass = np.zeros(1_000)
     mass[29] = 1.0  # all users at rank 30
     rows = printed(mass, Protocol(1_000, 99), ["HR@1", "HR@3", "HR@5", "HR@10"], 4)
-    found = sm.published(rows, n_items=1_000, n_negatives=99, users=10**5, replacement=True)
-    assert found.checks["possible"].item()
-    assert not found.checks["decreasing"].item()
-    assert "contradict the assumption that deeper ranks have fewer users" in found.notes[0]
-    assert np.isnan(found.frame["low_decreasing"].iloc[0])
-    assert found.frame["low"].notna().all()
+    published = sm.published(rows, n_items=1_000, n_negatives=99, users=10**5, replacement=True)
+    assert published.checks["possible"].item()
+    assert not published.checks["decreasing"].item()
+    assert "contradict the assumption that deeper ranks have fewer users" in published.notes[0]
+    assert np.isnan(published.frame["low_decreasing"].iloc[0])
+    assert published.frame["low"].notna().all()
 
 
 def test_the_guess_is_the_most_even_distribution():
@@ -243,20 +257,20 @@ def test_the_guess_is_the_most_even_distribution():
     mass = np.random.default_rng(2).dirichlet(np.ones(n))
     protocol = Protocol(n, m)
     rows = printed(mass, protocol, [f"HR@{k}" for k in range(1, m + 1)])
-    found = sm.published(rows, n_items=n, n_negatives=m, users=users, replacement=True,
+    bounds = sm.published(rows, n_items=n, n_negatives=m, users=users, replacement=True,
                          metrics=["recall@10", "ndcg@10"], assumption=None).frame  # fmt: skip
     q = mass @ protocol.pmf(np.arange(1, n + 1))
     fitted = priors.maximum_entropy(users * q, protocol).mass
-    expected = [fitted @ metric(of).vector(n) for of in ("recall@10", "ndcg@10")]
-    assert_allclose(found["guess"], expected, rtol=1e-3)
+    expected = [fitted @ metric(metric_name).vector(n) for metric_name in ("recall@10", "ndcg@10")]
+    assert_allclose(bounds["guess"], expected, rtol=1e-3)
 
 
 def test_more_digits_and_more_users_bound_more():
     sizes = {"n_items": 1_000, "n_negatives": 99, "replacement": True, "metrics": ["recall@10"]}
     widths = []
     for cell, users in (("0.50", 10**9), ("0.500", 10**9), ("0.500", 10**3)):
-        found = sm.published(table(HR_10=[cell]), users=users, **sizes).frame
-        widths.append(float(found["high_decreasing"].iloc[0] - found["low_decreasing"].iloc[0]))
+        bounds = sm.published(table(HR_10=[cell]), users=users, **sizes).frame
+        widths.append(float(bounds["high_decreasing"].iloc[0] - bounds["low_decreasing"].iloc[0]))
     assert widths[1] < widths[0]
     assert widths[1] < widths[2]
 
@@ -294,24 +308,24 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
     ],
 )
 def test_what_cannot_be_read_is_said(cells, options, said):
-    given = {"n_items": 500, "n_negatives": 99, "users": 100, "replacement": True} | options
+    settings = {"n_items": 500, "n_negatives": 99, "users": 100, "replacement": True} | options
     with pytest.raises(ValueError, match=re.escape(said)):
-        sm.published(table(**cells), **given)
+        sm.published(table(**cells), **settings)
 
 
 def test_a_file_is_read_as_text(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("Model,Data set,Hit Ratio@10,source,Users\nA,X,0.500,[1],100\nB,X,-,[2],100\n"
                     "A,Y,0.50,[1],\n", encoding="utf-8")  # fmt: skip
-    found = sm.published(path, n_items=500, n_negatives=99, users=10**6, replacement=True)
-    assert found.frame[["dataset", "method"]].to_numpy().tolist() == [["X", "A"], ["Y", "A"]]
-    assert "columns left out, as they are no metric: source" in found.notes
-    assert "B on X is left out: no number is printed" in found.notes
-    width = found.frame["high"] - found.frame["low"]
+    published = sm.published(path, n_items=500, n_negatives=99, users=10**6, replacement=True)
+    assert published.frame[["dataset", "method"]].to_numpy().tolist() == [["X", "A"], ["Y", "A"]]
+    assert "columns left out, as they are no metric: source" in published.notes
+    assert "B on X is left out: no number is printed" in published.notes
+    width = published.frame["high"] - published.frame["low"]
     assert width[0] > width[1]  # 100 users, or a million and two digits
-    for bad, said in (("", "CSV file"), ("a,HR@1\nA,0.1\nA,0.2\n", "two rows for A")):
-        path.write_text(bad, encoding="utf-8")
-        with pytest.raises(ValueError, match=said):
+    for text, message in (("", "CSV file"), ("a,HR@1\nA,0.1\nA,0.2\n", "two rows for A")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
             sm.published(path, n_items=500, n_negatives=99, users=9, replacement=True)
     with pytest.raises(ValueError, match="cannot be read"):
         sm.published(tmp_path / "none.csv", n_items=500, replacement=True)
@@ -328,12 +342,12 @@ def test_a_pipe_is_not_waited_for_in_silence(tmp_path, monkeypatch):
 
 def test_the_result_prints_and_draws():
     rows = table(HR_10=["0.500", "0.400"], MRR=["0.250", "0.200"]).assign(dataset="X")
-    found = sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=True)
-    assert max(map(len, found.summary().splitlines())) <= 100
-    assert "X, hit@10: " in found.summary()
-    assert "tabular" in found.to_latex()
-    assert found.to_html().count("<td") >= 4 * 8
-    (ax,) = found.plot("MRR").axes
+    published = sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=True)
+    assert max(map(len, published.summary().splitlines())) <= 100
+    assert "X, hit@10: " in published.summary()
+    assert "tabular" in published.to_latex()
+    assert published.to_html().count("<td") >= 4 * 8
+    (ax,) = published.plot("MRR").axes
     assert ax.get_xlabel() == "RR"
     with pytest.raises(ValueError, match="must be one of the table"):
-        found.plot("auc")
+        published.plot("auc")

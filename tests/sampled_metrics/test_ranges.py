@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[-\N{MINUS SIGN}+]?\d*\.\d+(?:e-?\d+)?")
 
 
 def numbers(text):
-    return [float(each.replace("\N{MINUS SIGN}", "-")) for each in NUMBER.findall(text)]
+    return [float(match.replace("\N{MINUS SIGN}", "-")) for match in NUMBER.findall(text)]
 
 
 @given(st.floats(-1e4, 1e4), st.integers(0, 8))
@@ -29,8 +29,8 @@ def numbers(text):
 @example(0.02766, 3)
 def test_ends_are_the_nearest_that_are_not_inside(value, digits):
     low, high = _ranges.down(value, digits), _ranges.up(value, digits)
-    near = 1e-9 * max(10.0**-digits, abs(value))
-    assert low - near <= value <= high + near
+    tolerance = 1e-9 * max(10.0**-digits, abs(value))
+    assert low - tolerance <= value <= high + tolerance
     assert high - low <= 1.0000001 * 10.0**-digits
     assert value - low < 10.0**-digits
     assert high - value < 10.0**-digits
@@ -49,8 +49,8 @@ def test_what_is_written_holds_the_range(one, two, signed):
 
 def shown_as(frame, kind, settings):
     """A result as a terminal, a paper and a notebook show it."""
-    found = kind(pd.DataFrame(frame), settings)
-    return repr(found), found.to_latex(), found._repr_html_()
+    result = kind(pd.DataFrame(frame), settings)
+    return repr(result), result.to_latex(), result._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def shown_as(frame, kind, settings):
     ],
 )
 def test_tables_of_results_are_rounded_outwards(low, high, three, four):
-    some = {"recommender": ["A"], "metric": ["ap"], "estimate": [0.25], "standard_error": [0.25]}
-    rows = {**some, "reported": [0.25], "possible_low": [low], "possible_high": [high]}
+    cells = {"recommender": ["A"], "metric": ["ap"], "estimate": [0.25], "standard_error": [0.25]}
+    rows = {**cells, "reported": [0.25], "possible_low": [low], "possible_high": [high]}
     for text in shown_as(rows | {"quote": [""], "users": [9]}, Estimates, {}):
         assert " to ".join(three) in text
     pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25]}
@@ -77,14 +77,14 @@ def test_tables_of_results_are_rounded_outwards(low, high, three, four):
     for text in shown_as(paper | {"guess": [0.25]}, Published, {}):
         assert " to ".join(end[1:] for end in four) in text
     small = ("1.2e-04", "3.5e-04") if high < 5e-4 else four
-    for text in shown_as({**some, "low": [low], "high": [high]}, Estimates, {}):
+    for text in shown_as({**cells, "low": [low], "high": [high]}, Estimates, {}):
         assert all(end in text for end in small)
 
 
 def test_other_formats_keep_every_digit():
-    found = sm.estimate("bundled", ["auc"]).frame
-    (row, *_) = json.loads(formatted(found, "json"))
+    frame = sm.estimate("bundled", ["auc"]).frame
+    (row, *_) = json.loads(formatted(frame, "json"))
     assert (row["possible_low"], row["possible_high"]) == (
-        found["possible_low"][0],
-        found["possible_high"][0],
+        frame["possible_low"][0],
+        frame["possible_high"][0],
     )

@@ -26,9 +26,9 @@ CUT = ["precision@2", "recall@4", "rr@2", "ap@3", "ndcg@2", "hit@2", "accuracy",
 def sets_of(relevant, irrelevant, weights=None):
     """One ranking from the scores of its relevant and of its irrelevant items."""
     weight = np.ones(len(irrelevant), int) if weights is None else np.array(weights)
-    others, own = np.array(irrelevant), np.array(relevant)
-    better, tied = others > own[:, np.newaxis], others == own[:, np.newaxis]
-    level = np.unique(-own, return_inverse=True)[1]
+    negatives, positives = np.array(irrelevant), np.array(relevant)
+    better, tied = negatives > positives[:, np.newaxis], negatives == positives[:, np.newaxis]
+    level = np.unique(-positives, return_inverse=True)[1]
     given = {}
     if weights is not None:
         given = {
@@ -43,12 +43,12 @@ def sets_of(relevant, irrelevant, weights=None):
 def every_list(relevant, drawn):
     """Ranks of the relevant items in every order of the ties, all equally likely."""
     places = []
-    taken = 0
+    n_placed = 0
     for score in sorted({*relevant, *drawn}, reverse=True):
         items = [i for i, s in enumerate(relevant) if s == score]
-        slots = range(taken + 1, taken + 1 + len(items) + drawn.count(score))
+        slots = range(n_placed + 1, n_placed + 1 + len(items) + drawn.count(score))
         places.append([list(zip(items, p, strict=True)) for p in permutations(slots, len(items))])
-        taken += len(slots)
+        n_placed += len(slots)
     for chosen in product(*places):
         ranks = dict(pair for group in chosen for pair in group)
         yield tuple(ranks[i] for i in range(len(relevant)))
@@ -78,13 +78,13 @@ def _enumerated(relevant, irrelevant, n, weights):
     return outcomes
 
 
-def slow(name, ranks, n_decoys):
+def slow(name, ranks, n_negatives):
     """The definitions of the metrics, from the list itself."""
-    kind, _, at = name.partition("@")
-    total, length = len(ranks), len(ranks) + n_decoys
-    k = int(at) if at else length
+    kind, _, cutoff = name.partition("@")
+    total, length = len(ranks), len(ranks) + n_negatives
+    k = int(cutoff) if cutoff else length
     hits = [place in ranks for place in range(1, length + 1)][:k]
-    seen = [sum(hits[:i]) for i in range(1, len(hits) + 1)]
+    hits_so_far = [sum(hits[:i]) for i in range(1, len(hits) + 1)]
     first = next((i for i, hit in enumerate(hits, start=1) if hit), None)
     if kind == "precision":
         return Fraction(sum(hits), k)
@@ -97,12 +97,12 @@ def slow(name, ranks, n_decoys):
     if kind == "rr":
         return Fraction(1, first) if first else Fraction(0)
     if kind == "ap":
-        parts = [Fraction(seen[i], i + 1) for i, hit in enumerate(hits) if hit]
+        parts = [Fraction(hits_so_far[i], i + 1) for i, hit in enumerate(hits) if hit]
         return sum(parts, Fraction(0)) / min(total, k)
     if kind == "ndcg":
         gain = [Fraction(1 / log2(i + 1)) for i in range(1, length + 1)]
-        found = sum((g for g, hit in zip(gain, hits, strict=False) if hit), Fraction(0))
-        return found / sum(gain[: min(total, k)])
+        dcg = sum((g for g, hit in zip(gain, hits, strict=False) if hit), Fraction(0))
+        return dcg / sum(gain[: min(total, k)])
     assert kind == "auc"
     pairs = [(r, d) for r in ranks for d in range(1, length + 1) if d not in ranks]
     return Fraction(sum(r < d for r, d in pairs), len(pairs))
@@ -144,28 +144,31 @@ def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weig
 def test_moments_by_enumeration_of_repeated_decoys(relevant, irrelevant, weights, name, weighted):
     ones = [1] * len(irrelevant)
     weights = weights or [2, 1, 3, 1, 1]
-    sets, how = sets_of(relevant, irrelevant, weights), {"replacement": True, "weighted": weighted}
+    sets, options = (
+        sets_of(relevant, irrelevant, weights),
+        {"replacement": True, "weighted": weighted},
+    )
     for n in (1, 2, 3):
         outcomes = enumerated(relevant, irrelevant, n, weights if weighted else ones)
         mean, variance = moments(name, outcomes, n)
         given = (metric(name), n)
-        assert sets.expected(*given, **how)[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
-        assert sets.variance(*given, **how)[0] == pytest.approx(variance, rel=1e-10, abs=1e-14)
+        assert sets.expected(*given, **options)[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
+        assert sets.variance(*given, **options)[0] == pytest.approx(variance, rel=1e-10, abs=1e-14)
 
 
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
 def test_probabilities_by_enumeration(relevant, irrelevant, weights):
     n = 3
-    how = {} if weights is None else {"replacement": True, "weighted": True}
+    options = {} if weights is None else {"replacement": True, "weighted": True}
     sets = sets_of(relevant, irrelevant, weights)
     outcomes = enumerated(relevant, irrelevant, n, weights)
     places = range(len(relevant))
-    law = sets.pmf(n, **how)[0]
+    pmf = sets.pmf(n, **options)[0]
     for j in places:
         counts = Counter()
         for r, p in outcomes.items():
             counts[sorted(r)[j] - 1 - j] += p
-        assert law[j] == pytest.approx([float(counts[x]) for x in range(n + 1)], rel=1e-12)
+        assert pmf[j] == pytest.approx([float(counts[x]) for x in range(n + 1)], rel=1e-12)
 
 
 scores = st.lists(st.integers(0, 5), min_size=1, max_size=4)
@@ -178,9 +181,11 @@ def rankings(draw):
 
 @given(rankings(), st.sampled_from(FIVE + CUT))
 def test_all_decoys_drawn_are_all_candidates(ranking, name):
-    sets, every = sets_of(*ranking), len(ranking[1])
-    chosen = metric(name)
-    assert sets.expected(chosen, every) == pytest.approx(sets.evaluate(chosen), rel=1e-11)
+    sets, n_negatives = sets_of(*ranking), len(ranking[1])
+    chosen_metric = metric(name)
+    assert sets.expected(chosen_metric, n_negatives) == pytest.approx(
+        sets.evaluate(chosen_metric), rel=1e-11
+    )
 
 
 @given(rankings(), st.integers(1, 40))
@@ -206,20 +211,20 @@ def test_one_relevant_item_is_a_rank_interval(better, tied, worse, n):
 
 def crowd_law(n, better, tied, total, place, size, replacement):
     """Law of the decoys above the place-th of several tied items, from its three parts."""
-    law = [Fraction(0)] * (n + 1)
+    pmf = [Fraction(0)] * (n + 1)
     rest = total - better - tied
     for b in range(n + 1):
         for t in range(n + 1 - b):
             if replacement:
-                ways = comb(n, b) * comb(n - b, t) * better**b * tied**t * rest ** (n - b - t)
-                chance = Fraction(ways, total**n)
+                n_samples = comb(n, b) * comb(n - b, t) * better**b * tied**t * rest ** (n - b - t)
+                chance = Fraction(n_samples, total**n)
             else:
-                ways = comb(better, b) * comb(tied, t) * comb(rest, n - b - t)
-                chance = Fraction(ways, comb(total, n))
+                n_samples = comb(better, b) * comb(tied, t) * comb(rest, n - b - t)
+                chance = Fraction(n_samples, comb(total, n))
             for v in range(t + 1):
                 order = comb(v + place - 1, place - 1) * comb(t - v + size - place, size - place)
-                law[b + v] += chance * Fraction(order, comb(t + size, size))
-    return [float(p) for p in law]
+                pmf[b + v] += chance * Fraction(order, comb(t + size, size))
+    return [float(p) for p in pmf]
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -227,19 +232,19 @@ def crowd_law(n, better, tied, total, place, size, replacement):
 def test_law_of_a_crowd_of_tied_items(better, tied, total, replacement):
     n, size = 25, 3
     sets = RelevantSets([[better] * size], [[tied] * size], [[0] * size], [total])
-    law = sets.pmf(n, replacement=replacement)[0]
+    pmf = sets.pmf(n, replacement=replacement)[0]
     for place in range(1, size + 1):
         slow_law = crowd_law(n, better, tied, total, place, size, replacement)
-        assert np.allclose(law[place - 1], slow_law, rtol=0, atol=1e-13)
+        assert np.allclose(pmf[place - 1], slow_law, rtol=0, atol=1e-13)
 
 
 def test_law_of_many_decoys_is_accurate_where_it_is_cut():
     # Counts far below the mean have tiny probabilities; the recurrence must not lose them.
     sets = RelevantSets([[40, 900]], [[0, 0]], [[0, 1]], [1_500])
     protocol = Protocol(1_502, 700, replacement=False, n_relevant=2)
-    law = sets.pmf(700, reach=30)[0]
-    assert np.allclose(law[0], protocol.pmf(41, 1)[:30], rtol=1e-11, atol=0)
-    assert np.allclose(law[1], protocol.pmf(902, 2)[:30], rtol=1e-11, atol=0)
+    pmf = sets.pmf(700, reach=30)[0]
+    assert np.allclose(pmf[0], protocol.pmf(41, 1)[:30], rtol=1e-11, atol=0)
+    assert np.allclose(pmf[1], protocol.pmf(902, 2)[:30], rtol=1e-11, atol=0)
 
 
 def test_law_of_weights_in_the_millions():
@@ -248,9 +253,9 @@ def test_law_of_weights_in_the_millions():
     sets = RelevantSets(
         [[0, 5, 5]], [[0, 2, 2]], [[0, 1, 1]], [9], weight_total=[4_000_000], **weights
     )
-    law = sets.pmf(300, replacement=True, weighted=True)[0]
-    assert np.allclose(law.sum(axis=1), 1, rtol=1e-12)
-    mean = law @ np.arange(301)
+    pmf = sets.pmf(300, replacement=True, weighted=True)[0]
+    assert np.allclose(pmf.sum(axis=1), 1, rtol=1e-12)
+    mean = pmf @ np.arange(301)
     tied = 300 * 0.75 * np.array([1, 2]) / 3
     assert mean == pytest.approx([0.0, *(tied + 300 * 5 / 4e6)], rel=1e-11)
 
@@ -275,21 +280,21 @@ def many():
 def test_small_blocks_give_the_same(monkeypatch):
     sets = many()
     names = [metric(name) for name in ("ndcg@10", "ap", "precision@3")]
-    how = {"replacement": True, "weighted": True}
+    options = {"replacement": True, "weighted": True}
 
     def everything():
         return [
             sets.expected(names, 20),
-            sets.expected(names, 20, **how),
-            np.array([sets.variance(names[0], 20), sets.variance(names[0], 20, **how)]),
+            sets.expected(names, 20, **options),
+            np.array([sets.variance(names[0], 20), sets.variance(names[0], 20, **options)]),
             np.array([sets.evaluate(name) for name in names]),
             sets.pmf(20).reshape(5, -1),
         ]
 
-    whole = everything()
+    full_arrays = everything()
     monkeypatch.setattr(tied_places, "_BLOCK", 1_000)
-    for left, right in zip(whole, everything(), strict=True):
-        assert np.allclose(left, right, rtol=1e-12, atol=1e-14)
+    for full, blocked in zip(full_arrays, everything(), strict=True):
+        assert np.allclose(full, blocked, rtol=1e-12, atol=1e-14)
 
 
 def test_equal_weights_are_draws_with_replacement():
@@ -307,13 +312,17 @@ def test_rankings_may_differ_in_the_number_of_decoys():
     sets = many()
     n = np.minimum(63, sets.n_irrelevant)
     for name in ("ap@10", "auc"):
-        together = [sets.expected(metric(name), n), sets.variance(metric(name), n)]
+        pooled = [sets.expected(metric(name), n), sets.variance(metric(name), n)]
         for size in np.unique(n):
             rows = n == size
             counts = (sets.n_better, sets.n_tied, sets.level, sets.n_irrelevant)
-            some = RelevantSets(*(each[rows] for each in counts))
-            apart = [f(metric(name), int(size)) for f in (some.expected, some.variance)]
-            assert np.allclose([each[rows] for each in together], apart, rtol=1e-10, atol=1e-13)
+            subset = RelevantSets(*(values[rows] for values in counts))
+            separate = [
+                moment(metric(name), int(size)) for moment in (subset.expected, subset.variance)
+            ]
+            assert np.allclose(
+                [values[rows] for values in pooled], separate, rtol=1e-10, atol=1e-13
+            )
 
 
 @settings(max_examples=10)
@@ -330,13 +339,13 @@ def test_the_order_of_the_items_does_not_matter(order):
 # --- every small ranking: relevant items in tied groups, candidates in the cells around these
 
 
-def patterns(n_relevant, most):
+def patterns(n_relevant, max_candidates):
     """Sizes of tied groups, and counts of candidates: above a group, tied with it, ..., below."""
     for cuts in product([False, True], repeat=n_relevant - 1):
         ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n_relevant]
         sizes = tuple(b - a for a, b in zip([0, *ends], ends, strict=False))
-        for cells in product(range(most + 1), repeat=2 * len(sizes) + 1):
-            if 1 <= sum(cells) <= most:
+        for cells in product(range(max_candidates + 1), repeat=2 * len(sizes) + 1):
+            if 1 <= sum(cells) <= max_candidates:
                 yield sizes, cells
 
 
@@ -346,9 +355,9 @@ def values_given(sizes, drawn):
     relevant = [-(2 * g + 1) for g, size in enumerate(sizes) for _ in range(size)]
     scores = [-cell for cell, count in enumerate(drawn) for _ in range(count)]
     lists = Counter(tuple(sorted(ranks)) for ranks in every_list(relevant, scores))
-    found = np.array([values_of(ranks, sum(drawn)) for ranks in lists])
-    share = np.array(list(lists.values())) / lists.total()
-    return np.array([share @ found, share @ found**2])
+    values = np.array([values_of(ranks, sum(drawn)) for ranks in lists])
+    shares = np.array(list(lists.values())) / lists.total()
+    return np.array([shares @ values, shares @ values**2])
 
 
 @cache
@@ -367,12 +376,12 @@ def enumerated_variance(sizes, cells, n, repeat):
     total = np.zeros((2, len(SMALL)))
     for drawn in splits(n, len(cells)):
         if repeat:
-            ways = factorial(n) * prod(c**d for c, d in zip(cells, drawn, strict=True))
-            chance = ways / prod(map(factorial, drawn)) / sum(cells) ** n
+            n_samples = factorial(n) * prod(c**d for c, d in zip(cells, drawn, strict=True))
+            chance = n_samples / prod(map(factorial, drawn)) / sum(cells) ** n
         else:
-            ways = prod(map(comb, cells, drawn))
-            chance = ways / comb(sum(cells), n)
-        if ways:
+            n_samples = prod(map(comb, cells, drawn))
+            chance = n_samples / comb(sum(cells), n)
+        if n_samples:
             total += chance * values_given(sizes, drawn)
     return total[1] - total[0] ** 2
 
@@ -415,15 +424,15 @@ def test_variance_of_every_small_ranking(n_relevant, most, how):
             for i in rows
         ]
         sets = RelevantSets(*(column[rows] for column in columns))
-        found = [sets.variance(metric(name), n, **flags) for name in SMALL]
-        assert np.allclose(np.transpose(found), expected, rtol=0, atol=1e-13)
+        variances = [sets.variance(metric(name), n, **flags) for name in SMALL]
+        assert np.allclose(np.transpose(variances), expected, rtol=0, atol=1e-13)
 
 
 def test_variance_of_items_with_nothing_above_them():
     sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
-    for name, known, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
-        found = sets.variance(metric(name), 4)[0]
-        assert round(found, digits) == known
+    for name, expected, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
+        variance = sets.variance(metric(name), 4)[0]
+        assert round(variance, digits) == expected
 
 
 @pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
@@ -434,12 +443,14 @@ def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
         "replacement": ({"replacement": True}, [1] * 5),
         "weighted": ({"replacement": True, "weighted": True}, weights),
     }
-    flags, drawn = given[how]
-    outcomes = enumerated(relevant, irrelevant, 3, drawn)
+    flags, draw_weights = given[how]
+    outcomes = enumerated(relevant, irrelevant, 3, draw_weights)
     runs = 20_000
-    one = sets_of(relevant, irrelevant, weights)
-    names = [f for f in vars(one) if f[0] != "_"]
-    sets = RelevantSets(**{f: np.repeat(getattr(one, f), runs, axis=0) for f in names})
+    single = sets_of(relevant, irrelevant, weights)
+    names = [field for field in vars(single) if field[0] != "_"]
+    sets = RelevantSets(
+        **{field: np.repeat(getattr(single, field), runs, axis=0) for field in names}
+    )
     counted = Counter(map(tuple, sets.draw(3, np.random.default_rng(4), **flags).tolist()))
     assert set(counted) <= set(outcomes)
     share = [float(p) * runs for p in outcomes.values()]
@@ -448,7 +459,7 @@ def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
 
 def test_draws_have_the_law_that_is_computed():
     sets, runs, n = many(), 40, 45
-    law = sets.pmf(n)
+    pmf = sets.pmf(n)
     rng = np.random.default_rng(11)
     counted = np.zeros((5, n + 1))
     for _ in range(runs):
@@ -456,7 +467,7 @@ def test_draws_have_the_law_that_is_computed():
         for j in range(5):
             counted[j] += np.bincount(above[:, j], minlength=n + 1)
     for j in range(5):
-        expected = runs * law[:, j].sum(axis=0)
+        expected = runs * pmf[:, j].sum(axis=0)
         bins = np.searchsorted(np.cumsum(expected), np.arange(1, 24) * expected.sum() / 24)
         edges = np.unique(np.concatenate(([0], bins)))
         seen, due = (np.add.reduceat(v, edges) for v in (counted[j], expected))

@@ -46,7 +46,9 @@ def recommender(held, strength, seed, n_items=300):
 def problem(n_users=600, n_items=300, strengths=(2.5, 1.0)):
     held = np.random.default_rng(7).integers(n_items, size=n_users)
     test = pd.DataFrame({"user": np.arange(n_users), "item": held})
-    return test, [recommender(held, by, seed, n_items) for seed, by in enumerate(strengths)]
+    return test, [
+        recommender(held, strength, seed, n_items) for seed, strength in enumerate(strengths)
+    ]
 
 
 # The metric of each user, from its definition
@@ -54,22 +56,22 @@ def problem(n_users=600, n_items=300, strengths=(2.5, 1.0)):
 
 def defined(kind, k, ranks, n_candidates):
     """A metric by the ranks of the relevant items."""
-    ranks, many = sorted(ranks), len(ranks)
+    ranks, n_relevant = sorted(ranks), len(ranks)
     k = n_candidates if k is None else k
     inside = [(j, rank) for j, rank in enumerate(ranks, 1) if rank <= k]
     if kind == "ndcg":
-        ideal = sum(1 / np.log2(1 + rank) for rank in range(1, min(many, k) + 1))
+        ideal = sum(1 / np.log2(1 + rank) for rank in range(1, min(n_relevant, k) + 1))
         return sum(1 / np.log2(1 + rank) for _, rank in inside) / ideal
     if kind == "ap":
-        return sum(j / rank for j, rank in inside) / min(many, k)
+        return sum(j / rank for j, rank in inside) / min(n_relevant, k)
     if kind == "auc":
-        below = [n_candidates - rank - (many - j) for j, rank in inside]
-        return sum(below) / (many * (n_candidates - many))
+        below = [n_candidates - rank - (n_relevant - j) for j, rank in inside]
+        return sum(below) / (n_relevant * (n_candidates - n_relevant))
     if kind == "rr":
         return 1 / ranks[0] if ranks[0] <= k else 0.0
     if kind == "hit":
         return float(ranks[0] <= k)
-    return len(inside) / {"recall": many, "precision": k}[kind]
+    return len(inside) / {"recall": n_relevant, "precision": k}[kind]
 
 
 def enumerated(kind, k, scores, relevant, candidates):
@@ -78,8 +80,8 @@ def enumerated(kind, k, scores, relevant, candidates):
     for score in set(scores[relevant].tolist()):
         above = int((scores[candidates] > score).sum())
         tied = int((scores[candidates] == score).sum())
-        own = int((scores[relevant] == score).sum())
-        places.append(list(combinations(range(above + 1, above + tied + 1), own)))
+        n_relevant = int((scores[relevant] == score).sum())
+        places.append(list(combinations(range(above + 1, above + tied + 1), n_relevant)))
     values = [defined(kind, k, sum(ranks, ()), candidates.size) for ranks in product(*places)]
     return float(np.mean(values))
 
@@ -95,7 +97,7 @@ def test_the_value_of_each_user_is_exact(name, n_relevant):
     n_items = 60
     for user in range(6):
         scores = rng.integers(0, 35, size=(1, n_items)).astype(float)
-        other = rng.normal(size=(1, n_items))
+        other_scores = rng.normal(size=(1, n_items))
         order = rng.permutation(n_items)
         relevant = order[:n_relevant]
         # The last user has fewer other items than the cut-off.
@@ -103,14 +105,14 @@ def test_the_value_of_each_user_is_exact(name, n_relevant):
         candidates = np.setdiff1d(np.arange(n_items), train)
         test = pd.DataFrame({"user": 0, "item": relevant})
         seen = pd.DataFrame({"user": 0, "item": train})
-        models = {"A": by_table(scores), "B": by_table(other)}
-        found = race(models, 1, n_items, test, seen, metric=name, seed=user)
-        each = [
+        models = {"A": by_table(scores), "B": by_table(other_scores)}
+        raced = race(models, 1, n_items, test, seen, metric=name, seed=user)
+        values = [
             enumerated(kind, int(k) if k else None, table[0], relevant, candidates)
-            for table in (scores, other)
+            for table in (scores, other_scores)
         ]
-        assert found.costs[name].to_numpy() == pytest.approx(each, abs=1e-12)
-        assert found.frame["difference"][0] == pytest.approx(each[0] - each[1], abs=1e-12)
+        assert raced.costs[name].to_numpy() == pytest.approx(values, abs=1e-12)
+        assert raced.frame["difference"][0] == pytest.approx(values[0] - values[1], abs=1e-12)
 
 
 def test_users_with_different_numbers_of_items():
@@ -119,8 +121,8 @@ def test_users_with_different_numbers_of_items():
     relevant = [rng.permutation(90)[: rng.integers(1, 7)] for _ in range(40)]
     rows = [(user, item) for user, items in enumerate(relevant) for item in items]
     test = pd.DataFrame(rows, columns=["user", "item"]).sample(frac=1, random_state=0)
-    found = race(dict(zip("AB", map(by_table, tables), strict=True)), 40, 90, test, metric="ap@5")
-    for table, mean in zip(tables, found.costs["ap@5"], strict=True):
+    raced = race(dict(zip("AB", map(by_table, tables), strict=True)), 40, 90, test, metric="ap@5")
+    for table, mean in zip(tables, raced.costs["ap@5"], strict=True):
         values = [
             enumerated("ap", 5, table[user], items, np.arange(90))
             for user, items in enumerate(relevant)
@@ -133,44 +135,46 @@ def test_training_items_in_any_form(train, tmp_path):
     test, tables = problem(50, 40)
     seen = np.random.default_rng(1).random((50, 40)) < 0.3
     seen[np.arange(50), test["item"]] = False
-    given = {
+    train_by_form = {
         "frame": pd.DataFrame(np.argwhere(seen), columns=["user", "item"]),
         "file": tmp_path / "train.npz",
         "matrix": sp.csr_matrix(seen),
     }
-    sp.save_npz(given["file"], given["matrix"])
+    sp.save_npz(train_by_form["file"], train_by_form["matrix"])
     models = dict(zip("AB", map(by_table, tables), strict=True))
-    found = race(models, 50, 40, test, given[train], metric="rr")
-    for table, mean in zip(tables, found.costs["rr"], strict=True):
-        own = table[np.arange(50), test["item"]][:, np.newaxis]
-        assert mean == pytest.approx(np.mean(1 / (1 + ((table > own) & ~seen).sum(axis=1))))
+    raced = race(models, 50, 40, test, train_by_form[train], metric="rr")
+    for table, mean in zip(tables, raced.costs["rr"], strict=True):
+        item_scores = table[np.arange(50), test["item"]][:, np.newaxis]
+        assert mean == pytest.approx(np.mean(1 / (1 + ((table > item_scores) & ~seen).sum(axis=1))))
 
 
 def test_infinite_scores_are_tied():
     """Recommenders give what they cannot score the lowest of all scores."""
     test = pd.DataFrame({"user": [0, 0, 1], "item": [0, 1, 2]})
     unknown, normal = np.full((2, 9), -np.inf), np.random.default_rng(0).normal(size=(2, 9))
-    found = race({"A": by_table(unknown), "B": by_table(normal)}, 2, 9, test, metric="recall@3")
-    assert found.costs["recall@3"][0] == pytest.approx(3 / 9)
+    raced = race({"A": by_table(unknown), "B": by_table(normal)}, 2, 9, test, metric="recall@3")
+    assert raced.costs["recall@3"][0] == pytest.approx(3 / 9)
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64", "array_api_strict", "torch", "lists"])
 def test_scores_of_any_type(kind):
     test, tables = problem(80)
-    whole = [np.round(10 * table) for table in tables]
-    expected = race(dict(zip("AB", map(by_table, whole), strict=True)), 80, 300, test)
+    rounded = [np.round(10 * table) for table in tables]
+    expected = race(dict(zip("AB", map(by_table, rounded), strict=True)), 80, 300, test)
     if kind in ("float32", "int64"):
-        models = [by_table(table.astype(kind)) for table in whole]
+        models = [by_table(table.astype(kind)) for table in rounded]
     elif kind == "lists":
-        models = [lambda users, items, t=table: t[np.ix_(users, items)].tolist() for table in whole]
+        models = [
+            lambda users, items, t=table: t[np.ix_(users, items)].tolist() for table in rounded
+        ]
     else:
         xp = pytest.importorskip(kind)
         models = [
-            lambda users, items, t=table: xp.asarray(t[np.ix_(users, items)]) for table in whole
+            lambda users, items, t=table: xp.asarray(t[np.ix_(users, items)]) for table in rounded
         ]
-    found = race(dict(zip("AB", models, strict=True)), 80, 300, test)
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
-    pd.testing.assert_frame_equal(found.costs, expected.costs)
+    raced = race(dict(zip("AB", models, strict=True)), 80, 300, test)
+    pd.testing.assert_frame_equal(raced.frame, expected.frame)
+    pd.testing.assert_frame_equal(raced.costs, expected.costs)
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
@@ -182,10 +186,10 @@ def test_factors_of_another_library(library):
     users, items = rng.integers(-9, 9, (70, 4)), rng.integers(-9, 9, (200, 4))
     test = pd.DataFrame({"user": range(70), "item": range(70)})
     models = {"A": lambda u, i: u @ i.T, "B": lambda u, i: (u + 1) @ i.T}
-    floats = [xp.asarray(each.astype(float)) for each in (users, items)]
-    found = race(models, *floats, test, metric="ndcg")
+    floats = [xp.asarray(factors.astype(float)) for factors in (users, items)]
+    raced = race(models, *floats, test, metric="ndcg")
     expected = race(models, users, items, test, metric="ndcg")
-    pd.testing.assert_frame_equal(found.costs, expected.costs)
+    pd.testing.assert_frame_equal(raced.costs, expected.costs)
 
 
 # The bets
@@ -209,43 +213,43 @@ def orders(values):
 def test_the_expected_wealth_never_exceeds_one(differences):
     """Over all orders of six users, of whom the first recommender is no better on average."""
     assert sum(differences) < 1e-12
-    wealth, most = [], []
+    wealth, max_wealth = [], []
     for order in orders(differences):
         pair = _Pair(0, 1, order.size)
         values = np.column_stack([order, np.zeros(order.size)])
-        after = []
-        for at in range(order.size - 1):
-            pair.bet(values, np.array([at]))
-            after.append(np.exp(pair._logs[0]).mean())
-        wealth.append(after)
-        most.append(np.exp(pair.won[0]))
+        means = []
+        for user in range(order.size - 1):
+            pair.bet(values, np.array([user]))
+            means.append(np.exp(pair._logs[0]).mean())
+        wealth.append(means)
+        max_wealth.append(np.exp(pair.won[0]))
     assert (np.mean(wealth, axis=0) <= 1 + 1e-12).all()
     for threshold in (1.2, 1.5, 2, 3, 5):  # Ville's inequality
-        assert np.mean(np.array(most) >= threshold) <= 1 / threshold
+        assert np.mean(np.array(max_wealth) >= threshold) <= 1 / threshold
 
 
 @pytest.mark.parametrize("shift", [0.3, -0.3])
 def test_batches_change_no_wealth(shift):
     order = np.clip(np.random.default_rng(4).normal(shift, 0.5, size=50), -1, 1)
     values = np.column_stack([order, np.zeros(order.size)])
-    one, many = _Pair(0, 1, 90), _Pair(0, 1, 90)
-    one.bet(values, np.arange(50))
-    for at in range(50):
-        many.bet(values, np.array([at]))
-    assert one.won == pytest.approx(many.won)
-    assert one._logs == pytest.approx(many._logs)
-    assert one.won.argmax() == (0 if shift > 0 else 1)
+    batched, stepwise = _Pair(0, 1, 90), _Pair(0, 1, 90)
+    batched.bet(values, np.arange(50))
+    for user in range(50):
+        stepwise.bet(values, np.array([user]))
+    assert batched.won == pytest.approx(stepwise.won)
+    assert batched._logs == pytest.approx(stepwise._logs)
+    assert batched.won.argmax() == (0 if shift > 0 else 1)
 
 
-def settled(values, error):
+def settled(values, error_rate):
     """The signs of all pairs of columns as soon as they are decided, and after how many users."""
     n_users, n_models = values.shape
-    pairs = [_Pair(*both, n_users) for both in combinations(range(n_models), 2)]
+    pairs = [_Pair(*models, n_users) for models in combinations(range(n_models), 2)]
     for start in range(0, n_users, 40):
         if any(pair.open for pair in pairs):
             for pair in pairs:
                 pair.bet(values, np.arange(start, min(start + 40, n_users)))
-            _decide(pairs, error)
+            _decide(pairs, error_rate)
     return [pair.sign for pair in pairs], [pair.users for pair in pairs]
 
 
@@ -296,27 +300,32 @@ def test_a_lead_that_cannot_be_lost_is_certain():
 
 def test_several_recommenders_share_the_error():
     """Three of four are equal on average: none of their pairs may be decided too often."""
-    repetitions, error, rng = 400, 0.2, np.random.default_rng(2)
+    repetitions, error_rate, rng = 400, 0.2, np.random.default_rng(2)
     level, better = np.repeat([1.0, 0.0], [30, 170]), np.repeat([1.0, 0.0], [120, 80])
     wrong = decided = 0
     for _ in range(repetitions):
-        values = np.column_stack([rng.permutation(each) for each in (level, level, level, better)])
-        signs, users = settled(values, error)
-        equal, clear = [signs[at] for at in (0, 1, 3)], [signs[at] for at in (2, 4, 5)]
+        values = np.column_stack(
+            [rng.permutation(column) for column in (level, level, level, better)]
+        )
+        signs, users = settled(values, error_rate)
+        equal, clear = (
+            [signs[pair_index] for pair_index in (0, 1, 3)],
+            [signs[pair_index] for pair_index in (2, 4, 5)],
+        )
         wrong += any(equal) or clear != [-1, -1, -1]
-        decided += max(users[at] for at in (2, 4, 5)) < SIZE
-    assert wrong <= binom.ppf(0.999, repetitions, error)
+        decided += max(users[pair_index] for pair_index in (2, 4, 5)) < SIZE
+    assert wrong <= binom.ppf(0.999, repetitions, error_rate)
     assert decided > 0.9 * repetitions
 
 
 def test_a_decided_pair_frees_the_share_of_one_side():
     """Its other side may be true: of m pairs with o open, 1 / error must be won (m + o) times."""
-    error = 0.05
-    for wealth, expected in ((11.1 / error, 1), (10.9 / error, None)):
-        pairs = [_Pair(0, at, 1000) for at in range(1, 7)]
-        pairs[0].won[1] = np.log(12.1 / error)
+    error_rate = 0.05
+    for wealth, expected in ((11.1 / error_rate, 1), (10.9 / error_rate, None)):
+        pairs = [_Pair(0, rival, 1000) for rival in range(1, 7)]
+        pairs[0].won[1] = np.log(12.1 / error_rate)
         pairs[1].won[0] = np.log(wealth)
-        _decide(pairs, error)
+        _decide(pairs, error_rate)
         assert [pair.sign for pair in pairs] == [-1, expected, None, None, None, None]
 
 
@@ -326,49 +335,51 @@ def test_a_decided_pair_frees_the_share_of_one_side():
 def test_a_race_ranks_few_and_says_what_it_cost():
     test, tables = problem()
     models = {name: Counted(table) for name, table in zip("AB", tables, strict=True)}
-    found = race(models, 600, 300, test)
-    row = found.frame.iloc[0]
+    raced = race(models, 600, 300, test)
+    row = raced.frame.iloc[0]
     assert row["verdict"] == "A beats B"
     assert 64 <= row["users"] < 600
     assert row["wealth"] >= 40
     assert (row["assumption"], row["warrant"]) == ("none", "proved")
-    assert found.costs["scores"].tolist() == [models[name].scores for name in "AB"]
-    assert found.costs["share"].tolist() == [models[name].scores / 180_000 for name in "AB"]
-    assert found.costs["users"].tolist() == [row["users"]] * 2
-    difference = found.costs["ndcg@10"][0] - found.costs["ndcg@10"][1]
+    assert raced.costs["scores"].tolist() == [models[name].scores for name in "AB"]
+    assert raced.costs["share"].tolist() == [models[name].scores / 180_000 for name in "AB"]
+    assert raced.costs["users"].tolist() == [row["users"]] * 2
+    difference = raced.costs["ndcg@10"][0] - raced.costs["ndcg@10"][1]
     assert row["difference"] == pytest.approx(difference)
-    said = f"A beats B on NDCG@10 (no assumption on the ranks; proved), by {row['users']} of 600"
-    assert found.sentences == [said + " users."]
-    assert "share" in found.summary()
+    sentence = (
+        f"A beats B on NDCG@10 (no assumption on the ranks; proved), by {row['users']} of 600"
+    )
+    assert raced.sentences == [sentence + " users."]
+    assert "share" in raced.summary()
 
 
 def test_equal_recommenders_take_all_users():
     test, tables = problem(150)
-    found = race({"A": by_table(tables[0]), "B": by_table(tables[0])}, 150, 300, test)
-    assert found.frame[["verdict", "users"]].values.tolist() == [["A and B are equal", 150]]
+    raced = race({"A": by_table(tables[0]), "B": by_table(tables[0])}, 150, 300, test)
+    assert raced.frame[["verdict", "users"]].values.tolist() == [["A and B are equal", 150]]
 
 
 def test_the_order_of_all_users_is_exact():
     test, tables = problem(150, strengths=(1.0, 1.0))
-    found = race(dict(zip("AB", map(by_table, tables), strict=True)), 150, 300, test, metric="ap")
+    raced = race(dict(zip("AB", map(by_table, tables), strict=True)), 150, 300, test, metric="ap")
     exact = []
     for table in tables:
-        own = table[np.arange(150), test["item"]][:, np.newaxis]
-        exact.append(np.mean(1 / (1 + (table > own).sum(axis=1))))
-    assert found.frame["users"][0] == 150
-    assert found.frame["verdict"][0] == ("A beats B" if exact[0] > exact[1] else "B beats A")
-    assert found.costs["ap"].to_numpy() == pytest.approx(exact)
+        item_scores = table[np.arange(150), test["item"]][:, np.newaxis]
+        exact.append(np.mean(1 / (1 + (table > item_scores).sum(axis=1))))
+    assert raced.frame["users"][0] == 150
+    assert raced.frame["verdict"][0] == ("A beats B" if exact[0] > exact[1] else "B beats A")
+    assert raced.costs["ap"].to_numpy() == pytest.approx(exact)
 
 
 def test_decided_recommenders_are_left_out():
     """The worst of three is out of every open pair once it lost to both."""
     test, tables = problem(strengths=(3.0, 3.0, 0.0))
-    found = race(dict(zip("ABC", map(by_table, tables), strict=True)), 600, 300, test)
-    users = found.costs.set_index("recommender")["users"]
+    raced = race(dict(zip("ABC", map(by_table, tables), strict=True)), 600, 300, test)
+    users = raced.costs.set_index("recommender")["users"]
     assert users["C"] < users["A"] == users["B"]
-    pairs = found.frame.set_index(["first", "second"])["users"]
+    pairs = raced.frame.set_index(["first", "second"])["users"]
     assert users["C"] == max(pairs["A", "C"], pairs["B", "C"])
-    assert found.frame["verdict"].tolist()[1:] == ["A beats C", "B beats C"]
+    assert raced.frame["verdict"].tolist()[1:] == ["A beats C", "B beats C"]
 
 
 def test_no_budget_is_exceeded_and_only_whole_batches_count(tmp_path):
@@ -376,26 +387,26 @@ def test_no_budget_is_exceeded_and_only_whole_batches_count(tmp_path):
     test, tables = problem(strengths=(1.5, 1.4))
     state = tmp_path / "all.npz"
     models = dict(zip("AB", map(by_table, tables), strict=True))
-    whole = race(models, 600, 300, test, metric="ndcg@3", state=state)
-    with np.load(state) as kept:
-        values = kept["values"]
-    looked = []
-    for budget in (1, 500, 20_000, 40_000, 70_000, int(whole.costs["scores"].sum())):
+    unlimited = race(models, 600, 300, test, metric="ndcg@3", state=state)
+    with np.load(state) as saved:
+        values = saved["values"]
+    users_by_budget = []
+    for budget in (1, 500, 20_000, 40_000, 70_000, int(unlimited.costs["scores"].sum())):
         counted = {name: Counted(table) for name, table in zip("AB", tables, strict=True)}
-        found = race(counted, 600, 300, test, metric="ndcg@3", budget=budget)
-        assert sum(each.scores for each in counted.values()) <= budget
-        assert found.costs["scores"].sum() == sum(each.scores for each in counted.values())
-        users = int(found.frame["users"][0])
-        looked.append(users)
+        raced = race(counted, 600, 300, test, metric="ndcg@3", budget=budget)
+        assert sum(counter.scores for counter in counted.values()) <= budget
+        assert raced.costs["scores"].sum() == sum(counter.scores for counter in counted.values())
+        users = int(raced.frame["users"][0])
+        users_by_budget.append(users)
         if users:
             means = values[:users].mean(axis=0)
-            assert found.costs["ndcg@3"].to_numpy() == pytest.approx(means)
-        if users < whole.frame["users"][0]:
-            assert found.frame["verdict"][0] == "unknown"
-            assert "A or B: unknown" in found.sentences[0]
-    assert looked[0] == 0
-    assert looked[-1] == whole.frame["users"][0]
-    assert len(set(looked)) > 3
+            assert raced.costs["ndcg@3"].to_numpy() == pytest.approx(means)
+        if users < unlimited.frame["users"][0]:
+            assert raced.frame["verdict"][0] == "unknown"
+            assert "A or B: unknown" in raced.sentences[0]
+    assert users_by_budget[0] == 0
+    assert users_by_budget[-1] == unlimited.frame["users"][0]
+    assert len(set(users_by_budget)) > 3
 
 
 @pytest.mark.parametrize("fails_at", [1, 40, 75])
@@ -407,18 +418,18 @@ def test_a_killed_race_goes_on(fails_at, tmp_path):
     killed["B"] = Counted(tables[1], fails_at)
     with pytest.raises(RuntimeError, match="switched off"):
         race(killed, 600, 300, test, state=state)
-    done = 0
+    n_done = 0
     if state.exists():
-        with np.load(state) as kept:
-            done = len(kept["values"])
+        with np.load(state) as saved:
+            n_done = len(saved["values"])
     counted = {name: Counted(table) for name, table in zip("ABC", tables, strict=True)}
-    found = race(counted, 600, 300, test, state=state)
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
-    pd.testing.assert_frame_equal(found.costs, expected.costs)
-    assert len(counted["A"].users) == found.costs["users"][0] - done
-    again = {name: Counted(table) for name, table in zip("ABC", tables, strict=True)}
-    pd.testing.assert_frame_equal(race(again, 600, 300, test, state=state).frame, expected.frame)
-    assert not sum(each.scores for each in again.values())
+    resumed = race(counted, 600, 300, test, state=state)
+    pd.testing.assert_frame_equal(resumed.frame, expected.frame)
+    pd.testing.assert_frame_equal(resumed.costs, expected.costs)
+    assert len(counted["A"].users) == resumed.costs["users"][0] - n_done
+    rerun = {name: Counted(table) for name, table in zip("ABC", tables, strict=True)}
+    pd.testing.assert_frame_equal(race(rerun, 600, 300, test, state=state).frame, expected.frame)
+    assert not sum(counter.scores for counter in rerun.values())
 
 
 def test_a_race_goes_on_with_a_larger_budget(tmp_path):
@@ -426,16 +437,18 @@ def test_a_race_goes_on_with_a_larger_budget(tmp_path):
     models, state = dict(zip("AB", map(by_table, tables), strict=True)), tmp_path / "race.npz"
     short = race(models, 600, 300, test, budget=20_000, state=state)
     assert short.frame["verdict"][0] == "unknown"
-    found = race(models, 600, 300, test, state=state)
-    pd.testing.assert_frame_equal(found.frame, race(models, 600, 300, test).frame)
+    resumed = race(models, 600, 300, test, state=state)
+    pd.testing.assert_frame_equal(resumed.frame, race(models, 600, 300, test).frame)
 
 
 def test_a_state_of_another_race_is_refused(tmp_path):
     test, tables = problem(100)
     models, state = dict(zip("AB", map(by_table, tables), strict=True)), tmp_path / "race.npz"
-    train = pd.DataFrame({"user": [0, 1], "item": [(test["item"][at] + 1) % 300 for at in (0, 1)]})
+    train = pd.DataFrame(
+        {"user": [0, 1], "item": [(test["item"][user] + 1) % 300 for user in (0, 1)]}
+    )
     race(models, 100, 300, test, train, state=state)
-    others = [
+    changes = [
         {"seed": 1},
         {"metric": "ap"},
         {"confidence": 0.9},
@@ -446,9 +459,9 @@ def test_a_state_of_another_race_is_refused(tmp_path):
         {"items": 299, "test": test.assign(item=test["item"].clip(upper=298))},
     ]
     usual = {"score": models, "users": 100, "items": 300, "test": test, "train": train}
-    for other in others:
+    for change in changes:
         with pytest.raises(ValueError, match="is the state of another race: name another file"):
-            race(**(usual | other), state=state)
+            race(**(usual | change), state=state)
     race(**usual, state=state)
 
 
@@ -457,8 +470,8 @@ def test_a_damaged_state_is_refused(content, tmp_path):
     test, tables = problem(100)
     models, state = dict(zip("AB", map(by_table, tables), strict=True)), tmp_path / "race.npz"
     race(models, 100, 300, test, state=state)
-    whole = state.read_bytes()
-    state.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    saved = state.read_bytes()
+    state.write_bytes(saved[: len(saved) // 2] if content is None else content)
     with pytest.raises(ValueError, match=r"race.npz must be the state of a race, and is not"):
         race(models, 100, 300, test, state=state)
 
@@ -539,21 +552,21 @@ def test_a_plan_foresees_races(metric, medians):
     """The medians of eleven races take at most twice as much as expected, and at least half."""
     n_users, n_items, rng = 1_000, 300, np.random.default_rng(4)
     ranks = np.arange(1, n_items + 1)
-    laws = [np.exp(-np.abs(np.log(ranks / median))) / ranks for median in medians]
-    laws = [law / law.sum() for law in laws]
-    known = [dict(zip(ranks.tolist(), law.tolist(), strict=True)) for law in laws]
+    pmfs = [np.exp(-np.abs(np.log(ranks / median))) / ranks for median in medians]
+    pmfs = [pmf / pmf.sum() for pmf in pmfs]
+    populations = [dict(zip(ranks.tolist(), pmf.tolist(), strict=True)) for pmf in pmfs]
     protocol = sm.Protocol(n_items, 50)
-    planned = sm.plan(*known, metric, protocol, n_users, estimators="naive", sequential=True)
+    planned = sm.plan(*populations, metric, protocol, n_users, estimators="naive", sequential=True)
     assert planned.frame["estimator"].tolist() == ["naive", "race", "exact"]
     foreseen = planned.frame.set_index("estimator").loc["race"]
-    test, found = pd.DataFrame({"user": range(n_users), "item": 0}), []
+    test, outcomes = pd.DataFrame({"user": range(n_users), "item": 0}), []
     for seed in range(11):
-        drawn = [rng.choice(ranks, size=n_users, p=law) for law in laws]
-        models = [by_table(with_ranks(each, n_items, rng)) for each in drawn]
+        drawn = [rng.choice(ranks, size=n_users, p=pmf) for pmf in pmfs]
+        models = [by_table(with_ranks(user_ranks, n_items, rng)) for user_ranks in drawn]
         raced = race(dict(zip("AB", models, strict=True)), n_users, n_items, test, metric=metric,
                      seed=seed)  # fmt: skip
-        found.append((raced.frame["users"][0], raced.costs["scores"].mean()))
-    users, scores = np.median(found, axis=0)
+        outcomes.append((raced.frame["users"][0], raced.costs["scores"].mean()))
+    users, scores = np.median(outcomes, axis=0)
     assert 0.5 < foreseen["users_needed"] / users < 2
     assert 0.5 < foreseen["scores_by_users"] / scores < 2
     share = foreseen["scores_by_users"] / (n_users * n_items)
@@ -568,9 +581,9 @@ def test_scores_are_foreseen_exactly_for_random_order():
     test = pd.DataFrame({"user": range(n_users), "item": 0})
     for rank in (1, 12, 60):
         table = with_ranks(np.full(n_users, rank), n_items, rng)
-        found = race({"A": by_table(table), "B": by_table(table)}, n_users, n_items, test)
+        raced = race({"A": by_table(table), "B": by_table(table)}, n_users, n_items, test)
         expected = expected_scores(sm.metric("ndcg@10"), [rank - 1], n_items)[0]
-        assert found.costs["scores"][0] / n_users == pytest.approx(expected, rel=0.05)
+        assert raced.costs["scores"][0] / n_users == pytest.approx(expected, rel=0.05)
 
 
 def test_paired_ranks_and_sets_are_followed_together():
@@ -578,34 +591,37 @@ def test_paired_ranks_and_sets_are_followed_together():
     rng = np.random.default_rng(1)
     better = rng.integers(1, 100, size=2_000)
     worse = better + rng.integers(0, 3, size=2_000)
-    protocol, of = sm.Protocol(500, 50), {"estimators": "naive", "sequential": True}
+    protocol, options = sm.Protocol(500, 50), {"estimators": "naive", "sequential": True}
     arguments = "ndcg@10", protocol, 2_000
-    paired = sm.plan(better, worse, *arguments, **of).frame.iloc[1]
-    laws = [
-        dict(zip(*np.unique(each, return_counts=True), strict=True)) for each in (better, worse)
+    paired = sm.plan(better, worse, *arguments, **options).frame.iloc[1]
+    populations = [
+        dict(zip(*np.unique(ranks, return_counts=True), strict=True)) for ranks in (better, worse)
     ]
-    laws = [{int(rank): count / 2_000 for rank, count in law.items()} for law in laws]
-    apart = sm.plan(*laws, *arguments, **of).frame.iloc[1]
+    populations = [
+        {int(rank): count / 2_000 for rank, count in counts.items()} for counts in populations
+    ]
+    independent = sm.plan(*populations, *arguments, **options).frame.iloc[1]
     intervals = [
-        RankIntervals(each - 1, np.zeros(2_000, int), np.full(2_000, 500))
-        for each in (better, worse)
+        RankIntervals(ranks - 1, np.zeros(2_000, int), np.full(2_000, 500))
+        for ranks in (better, worse)
     ]
-    exact = sm.plan(*intervals, *arguments, **of).frame.iloc[1]
-    assert paired["users_needed"] < 0.5 * apart["users_needed"]
+    exact = sm.plan(*intervals, *arguments, **options).frame.iloc[1]
+    assert paired["users_needed"] < 0.5 * independent["users_needed"]
     assert exact["users_needed"] == paired["users_needed"]
     assert exact["scores_by_users"] == pytest.approx(paired["scores_by_users"], rel=1e-6)
 
 
 def test_pairs_share_the_error_of_a_planned_race():
-    known = {"A": {1: 0.5, 100: 0.5}, "B": {1: 0.3, 100: 0.7}, "C": {1: 0.2, 100: 0.8}}
-    given = "rr", sm.Protocol(200, 5), 2_000
-    few = {"estimators": "naive", "max_negatives": 5}
-    all_pairs = planning.for_all(known, *given, **few, sequential=True).frame
+    populations = {"A": {1: 0.5, 100: 0.5}, "B": {1: 0.3, 100: 0.7}, "C": {1: 0.2, 100: 0.8}}
+    arguments = "rr", sm.Protocol(200, 5), 2_000
+    options = {"estimators": "naive", "max_negatives": 5}
+    all_pairs = planning.for_all(populations, *arguments, **options, sequential=True).frame
     rows = all_pairs[all_pairs["estimator"] == "race"]
     assert rows[["first", "second"]].values.tolist() == [["A", "B"], ["A", "C"], ["B", "C"]]
-    pair = known["B"], known["C"]
+    pair = populations["B"], populations["C"]
     users = {
-        n: sm.plan(*pair, *given, **few, sequential=n).frame["users_needed"][1] for n in (1, 3, 99)
+        n: sm.plan(*pair, *arguments, **options, sequential=n).frame["users_needed"][1]
+        for n in (1, 3, 99)
     }
     assert rows["users_needed"].iloc[-1] == users[3]
     assert users[1] <= users[3] < users[99]

@@ -29,9 +29,9 @@ def test_an_interval_is_solved_on_one_thread(monkeypatch: pytest.MonkeyPatch) ->
     seen: list[int] = []
     likeliest = mixtures.likeliest
 
-    def noted(*given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def noted(*arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         seen.extend(threads())
-        return likeliest(*given)
+        return likeliest(*arguments)
 
     monkeypatch.setattr(bets, "likeliest", noted)
     identification.interval([61, 30, 10], Protocol(51, 2), "recall@10")
@@ -58,9 +58,9 @@ def test_threads_are_restored_after_calls_that_overlap() -> None:
         both_within.wait(timeout=60)
         one_left.wait(timeout=60)
 
-    other = Thread(target=last)
-    other.start()
+    thread = Thread(target=last)
+    thread.start()
     first()
     one_left.wait(timeout=60)
-    other.join()
+    thread.join()
     assert set(threads()) == {2}

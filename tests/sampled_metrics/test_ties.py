@@ -26,26 +26,26 @@ def tied_instances(draw):
 @given(tied_instances())
 def test_law_is_the_mean_of_the_laws_over_the_interval(instance):
     n, better, tied, m = instance
-    laws = [exact_pmf(n, m, rank, False) for rank in range(better + 1, better + tied + 2)]
-    mean = [float(sum(column) / len(laws)) for column in zip(*laws, strict=True)]
-    law = RankIntervals([better], [tied], [n]).sampled_pmf(m)
-    assert law.shape == (1, m + 1)
-    assert np.allclose(law[0], mean, rtol=0, atol=1e-13)
+    pmfs = [exact_pmf(n, m, rank, False) for rank in range(better + 1, better + tied + 2)]
+    mean = [float(sum(column) / len(pmfs)) for column in zip(*pmfs, strict=True)]
+    pmf = RankIntervals([better], [tied], [n]).sampled_pmf(m)
+    assert pmf.shape == (1, m + 1)
+    assert np.allclose(pmf[0], mean, rtol=0, atol=1e-13)
 
 
 def test_law_of_many_instances_of_unequal_catalogues():
     n, better, tied = np.array([[3706, 1393, 2000], [300, 0, 1999], [3400, 1392, 0]])
-    law = RankIntervals(better, tied, n).sampled_pmf(100)
+    pmf = RankIntervals(better, tied, n).sampled_pmf(100)
     for i in range(3):
         ranks = np.arange(better[i] + 1, better[i] + tied[i] + 2)
         mean = Protocol(int(n[i]), 100, replacement=False).pmf(ranks).mean(axis=0)
-        assert np.allclose(law[i], mean, rtol=0, atol=1e-12)
-    assert np.allclose(law.sum(axis=1), 1, rtol=0, atol=1e-12)
+        assert np.allclose(pmf[i], mean, rtol=0, atol=1e-12)
+    assert np.allclose(pmf.sum(axis=1), 1, rtol=0, atol=1e-12)
 
 
 def test_without_ties_it_is_the_law_of_the_rank():
-    law = RankIntervals([4, 99], [0, 0], [100, 100]).sampled_pmf(7)
-    assert np.array_equal(law, Protocol(100, 7, replacement=False).pmf([5, 100]))
+    pmf = RankIntervals([4, 99], [0, 0], [100, 100]).sampled_pmf(7)
+    assert np.array_equal(pmf, Protocol(100, 7, replacement=False).pmf([5, 100]))
 
 
 def test_expected_auc_is_exact_under_random_ties_too():
@@ -63,29 +63,29 @@ def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
     # Enumerated: b better, t tied, the rest worse; the item takes each place among the tied
     # negatives of the sample with equal chance.
     n, b, t, m = 9, 2, 4, 3
-    law = [Fraction(0)] * (m + 1)
+    pmf = [Fraction(0)] * (m + 1)
     for x in range(min(b, m) + 1):
         for k in range(min(t, m - x) + 1):
-            ways = comb(b, x) * comb(t, k) * comb(n - 1 - b - t, m - x - k)
+            n_samples = comb(b, x) * comb(t, k) * comb(n - 1 - b - t, m - x - k)
             for place in range(k + 1):
-                law[x + place] += Fraction(ways, comb(n - 1, m) * (k + 1))
-    given_law = RankIntervals([b], [t], [n]).sampled_pmf(m)[0]
-    assert np.allclose(given_law, [float(p) for p in law], rtol=1e-13)
+                pmf[x + place] += Fraction(n_samples, comb(n - 1, m) * (k + 1))
+    sampled_pmf = RankIntervals([b], [t], [n]).sampled_pmf(m)[0]
+    assert np.allclose(sampled_pmf, [float(p) for p in pmf], rtol=1e-13)
 
 
 @pytest.mark.parametrize(
     ("n", "b", "t", "m"), [(9, 2, 4, 3), (5, 0, 4, 4), (30, 29, 0, 5), (7, 3, 1, 1)]
 )
 def test_with_replacement_every_draw_has_its_place_among_the_ties(n, b, t, m):
-    law = [Fraction(0)] * (m + 1)
+    pmf = [Fraction(0)] * (m + 1)
     for x in range(m + 1):
         for k in range(m - x + 1):
-            ways = comb(m, x) * comb(m - x, k)
+            n_orders = comb(m, x) * comb(m - x, k)
             chance = Fraction(b**x * t**k * (n - 1 - b - t) ** (m - x - k), (n - 1) ** m)
             for place in range(k + 1):
-                law[x + place] += ways * chance / (k + 1)
-    given_law = RankIntervals([b], [t], [n]).sampled_pmf(m, replacement=True)[0]
-    assert np.allclose(given_law, [float(p) for p in law], rtol=0, atol=1e-14)
+                pmf[x + place] += n_orders * chance / (k + 1)
+    sampled_pmf = RankIntervals([b], [t], [n]).sampled_pmf(m, replacement=True)[0]
+    assert np.allclose(sampled_pmf, [float(p) for p in pmf], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("m", [0, 3, 1.5])
@@ -98,7 +98,7 @@ def test_a_tied_item_is_at_each_of_its_places_as_often() -> None:
     rng = np.random.default_rng(3)
     better, tied, count = rng.integers(0, 6, 50), rng.integers(0, 4, 50), rng.integers(1, 9, 50)
     expected = np.zeros(12)
-    for low, more, many in zip(better, tied, count, strict=True):
-        for place in range(low, low + more + 1):
-            expected[place] += many / (more + 1)
+    for n_better, n_tied, n_users in zip(better, tied, count, strict=True):
+        for place in range(n_better, n_better + n_tied + 1):
+            expected[place] += n_users / (n_tied + 1)
     assert spread_ties(better, tied, count, 12) == pytest.approx(expected, abs=1e-12)

@@ -11,10 +11,10 @@ from sampled_metrics.readers import counts_above
 
 
 def test_counts_by_hand():
-    found = counts_above(
+    counts = counts_above(
         [2.0, 1.0], [[3.0, 2.0, np.nan], [0.0, 1.5, 1.5]], [[0.5, 0.25, np.nan], [0.1, 0.2, 0.2]]
     )
-    assert found.tolist() == [2 + 2, 10]
+    assert counts.tolist() == [2 + 2, 10]
 
 
 @pytest.mark.parametrize(
@@ -43,31 +43,31 @@ def log_of(seed, users=80, lead=0.05):
         )
         for name in "AB"
     ]  # fmt: skip
-    for frame, more in zip(rows, (0.0, lead), strict=True):
+    for frame, advantage in zip(rows, (0.0, lead), strict=True):
         noise = rng.normal(0, 2, users)
-        frame["n_above"] = np.maximum(above[frame["user"]] + 400 * more + noise, 0)
+        frame["n_above"] = np.maximum(above[frame["user"]] + 400 * advantage + noise, 0)
     return pd.concat(rows)
 
 
 def test_a_comparison_is_paired():
     rows = log_of(1)
     log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
-    found = sm.compare(log, "auc")
-    assert found.verdicts == {("A", "B"): "A beats B"}
-    one, two = (
+    comparison = sm.compare(log, "auc")
+    assert comparison.verdicts == {("A", "B"): "A beats B"}
+    first_auc, second_auc = (
         1 - part.set_index("user")["n_above"].sort_index() / 400
         for _, part in rows.groupby("recommender")
     )
-    row = found.frame.iloc[0]
-    assert row["estimate"] == pytest.approx((one - two).mean())
-    assert row["standard_error"] == pytest.approx((one - two).std() / np.sqrt(80))
+    row = comparison.frame.iloc[0]
+    assert row["estimate"] == pytest.approx((first_auc - second_auc).mean())
+    assert row["standard_error"] == pytest.approx((first_auc - second_auc).std() / np.sqrt(80))
     assert (row["assumption"], row["warrant"]) == ("none", "large sample")
-    assert found.sentences == ["A beats B on AUC (no assumption on the ranks; large sample)."]
-    assert f"correlation of {np.corrcoef(one, two)[0, 1]:.2f}" in found.notes[0]
+    assert comparison.sentences == ["A beats B on AUC (no assumption on the ranks; large sample)."]
+    assert f"correlation of {np.corrcoef(first_auc, second_auc)[0, 1]:.2f}" in comparison.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
     assert "unknown; more users would settle it" in sm.compare(even, "auc").sentences[0]
-    found.summary(), found.to_html()
+    comparison.summary(), comparison.to_html()
 
 
 @pytest.mark.simulation
@@ -83,11 +83,11 @@ def test_verdicts_keep_their_level():
 def test_a_log_keeps_its_column_in_the_order_of_its_rows():
     rows = log_of(3)
     log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
-    kept = log.frame.set_index(["recommender", "user"])["n_above"].sort_index()
-    given = rows.set_index(["recommender", "user"])["n_above"].sort_index()
-    pd.testing.assert_series_equal(kept, given)
-    again = sm.read_log(log.frame, n_items=401, n_negatives=10, replacement=True)
-    np.testing.assert_array_equal(again.frame["n_above"], log.frame["n_above"])
+    log_counts = log.frame.set_index(["recommender", "user"])["n_above"].sort_index()
+    row_counts = rows.set_index(["recommender", "user"])["n_above"].sort_index()
+    pd.testing.assert_series_equal(log_counts, row_counts)
+    reread = sm.read_log(log.frame, n_items=401, n_negatives=10, replacement=True)
+    np.testing.assert_array_equal(reread.frame["n_above"], log.frame["n_above"])
 
 
 def test_what_is_possible_is_a_share():
@@ -115,9 +115,9 @@ def test_a_range_of_counts_names_its_assumption_and_is_proved():
     protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     log = sm.read_log(pd.DataFrame({"user": range(40), "rank": [1, 3] * 20}), protocol=protocol)
     for assumption, name in (("decreasing", "decreasing at the top"), (None, "none")):
-        found = sm.estimate(log, ["recall@1"], assumption=assumption)
-        assert found.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
-        assert ("that deeper ranks" in found.settings["assumed"]) == (assumption is not None)
+        estimates = sm.estimate(log, ["recall@1"], assumption=assumption)
+        assert estimates.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
+        assert ("that deeper ranks" in estimates.settings["assumed"]) == (assumption is not None)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
         ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'odd'"
     ):
         sm.compare(log, "auc", assumption="odd")
-    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"assumption": None})]
-    pd.testing.assert_frame_equal(*found)
+    frames = [sm.compare(log, "auc", **options).frame for options in ({}, {"assumption": None})]
+    pd.testing.assert_frame_equal(*frames)
 
 
 def test_what_is_for_negatives_drawn_alike_refuses_the_log():
@@ -166,10 +166,10 @@ def test_estimates_and_verdicts_by_hand():
     rows = {"recommender": [*"AAABBB"], "user": [1, 2, 3] * 2, "rank": [3, 1, 2, 4, 2, 4]}
     rows |= {"n_above": [30.0, 0.0, 9.0, 50.0, 22.0, 30.0]}
     log = sm.read_log(pd.DataFrame(rows), n_items=101, n_negatives=5, replacement=True)
-    found = sm.estimate(log, ["auc"]).frame
-    assert found["reported"].tolist() == pytest.approx([0.8, 8 / 15])  # 3 and 7 of 15 above
-    assert found["estimate"].tolist() == pytest.approx([0.87, 0.66])
-    assert found["standard_error"].tolist() == pytest.approx(
+    estimates = sm.estimate(log, ["auc"]).frame
+    assert estimates["reported"].tolist() == pytest.approx([0.8, 8 / 15])  # 3 and 7 of 15 above
+    assert estimates["estimate"].tolist() == pytest.approx([0.87, 0.66])
+    assert estimates["standard_error"].tolist() == pytest.approx(
         [stats.sem([0.7, 1.0, 0.91]), stats.sem([0.5, 0.78, 0.7])]
     )
     compared = sm.compare(log, "auc")
@@ -183,9 +183,9 @@ def test_estimates_and_verdicts_by_hand():
 
 def test_the_shortest_width_is_left_out_with_a_note():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
-    found = sm.estimate(log, ["auc"], efficiency=True)
-    assert found.frame["shortest"].isna().all()
-    assert found.notes == ("the shortest width is left out: it needs unweighted negatives",)
+    estimates = sm.estimate(log, ["auc"], efficiency=True)
+    assert estimates.frame["shortest"].isna().all()
+    assert estimates.notes == ("the shortest width is left out: it needs unweighted negatives",)
 
 
 def test_recommenders_of_other_users_are_not_compared():

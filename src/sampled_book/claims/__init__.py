@@ -101,7 +101,7 @@ def load(path: Path = PATH) -> tuple[Claim, ...]:
             | {
                 "source": Source(**entry["source"]),
                 "args": entry.get("args", {}),
-                "also": tuple(Source(**other) for other in entry.get("also", [])),
+                "also": tuple(Source(**source) for source in entry.get("also", [])),
             }
         )
         for entry in entries

@@ -20,7 +20,7 @@ from .finding import Finding, Trial, judge, made_by
 
 def evaluate(formula: str, **names: Any) -> Any:
     """Evaluate a printed formula with the given names and a few functions."""
-    known: dict[str, Any] = {
+    functions: dict[str, Any] = {
         "__builtins__": {},
         "sum": sum,
         "min": min,
@@ -29,7 +29,7 @@ def evaluate(formula: str, **names: Any) -> Any:
         "count": lambda truths: Fraction(sum(bool(truth) for truth in truths)),
         "upto": lambda last: [Fraction(i) for i in range(1, int(last) + 1)],
     }
-    return eval(_compiled(formula), known | names)
+    return eval(_compiled(formula), functions | names)
 
 
 @cache
@@ -52,18 +52,18 @@ Cases = Iterator[tuple[str, Any, Any]]
 
 def compared(cases: Cases, against: str, note: str = "", digits: int = 12) -> Finding:
     """Hold the pairs (printed formula, what it should be) against one another, case by case."""
-    seen = 0
-    for case, printed, found in cases:
-        if not same(printed, found, digits):
-            ours, theirs = float(found), float(printed)
+    n_cases = 0
+    for case, printed, expected in cases:
+        if not same(printed, expected, digits):
+            ours, theirs = float(expected), float(printed)
             return judge(
                 Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
                 note=note,
             )
-        seen += 1
-    if not seen:
+        n_cases += 1
+    if not n_cases:
         raise ValueError("no case was compared")
-    return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
+    return judge(Trial(f"equal in all {n_cases:,} cases, against {against}", True))
 
 
 def checked(against: str, digits: int = 12) -> Callable[..., Callable[..., Finding]]:

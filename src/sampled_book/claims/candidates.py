@@ -24,15 +24,15 @@ def drawn_at_random(published: str, name: str, level: float = 0.05) -> Finding:
     No list may have an item twice, and no test of uniformity may raise the alarm at `level`, which
     is divided by their number.
     """
-    found, tests = bundled_lists()[name], ("items", "order")
-    p_values = {test: found["audit"][test] for test in tests}
+    summary, tests = bundled_lists()[name], ("items", "order")
+    p_values = {test: summary["audit"][test] for test in tests}
     text = (
-        f"{found['listed']} candidates, {found['repeated']:,} of them twice in a list, "
+        f"{summary['listed']} candidates, {summary['repeated']:,} of them twice in a list, "
         f"p-values of uniformity {listed(p_values, '.2g')}"
     )
     uniform = min(p_values.values()) > level / len(tests)
-    same = found["listed"] == _count(published)
-    return judge(Trial(text, same and uniform and not found["repeated"]))
+    size_agrees = summary["listed"] == _count(published)
+    return judge(Trial(text, size_agrees and uniform and not summary["repeated"]))
 
 
 def ranked_among(published: str, picture: str) -> Finding:
@@ -40,22 +40,26 @@ def ranked_among(published: str, picture: str) -> Finding:
 
     Otherwise some test items had no rank, and they can be if these count as 0.
     """
-    found = add_share_ranked(published_table().query("picture == @picture"))
-    found.index = pd.Index(found["method"] + " on " + found["dataset"])
+    averages = add_share_ranked(published_table().query("picture == @picture"))
+    averages.index = pd.Index(averages["method"] + " on " + averages["dataset"])
     columns = {k: f"NDCG@{k}" for k in (1, 5, 10, 20)}
-    last = max(k for k in columns if k <= _count(published))
-    longer = any((found[columns[k]] != found[columns[last]]).any() for k in columns if k > last)
-    possible = not longer and not (found["least"] > 1).any()
-    short = found.loc[found["most"] < 1, "most"]
+    last_cutoff = max(k for k in columns if k <= _count(published))
+    is_longer = any(
+        (averages[columns[k]] != averages[columns[last_cutoff]]).any()
+        for k in columns
+        if k > last_cutoff
+    )
+    is_possible = not is_longer and not (averages["least"] > 1).any()
+    incomplete = averages.loc[averages["most"] < 1, "most"]
     text = "every test item may have had a rank"
-    if longer:
+    if is_longer:
         text = f"some ranks are beyond {published}"
-    elif len(short):
-        rows = ", ".join(f"{row} {most:.0%}" for row, most in short.items())
+    elif len(incomplete):
+        rows = ", ".join(f"{row} {share:.0%}" for row, share in incomplete.items())
         text = f"of the test items at most so many had a rank: {rows}"
     return judge(
-        Trial(text, possible and short.empty),
-        Trial(text, possible, "a test item that an answer leaves out counts as 0"),
+        Trial(text, is_possible and incomplete.empty),
+        Trial(text, is_possible, "a test item that an answer leaves out counts as 0"),
         note="The published code ranks what an answer leaves out behind all items.",
     )
 
@@ -64,6 +68,10 @@ def challenged(published: str, picture: str, method: str, others: list[str]) -> 
     """Which of the others a method leads by some printed average on every data set."""
     rows = published_table().query("picture == @picture").set_index(["dataset", "method"])
     values = rows.filter(like="NDCG").apply(lambda column: column.str.rstrip("%").astype(float))
-    own = values.xs(method, level="method")
-    led = [other for other in others if (own > values.xs(other, level="method")).any(axis=1).all()]
+    method_values = values.xs(method, level="method")
+    led = [
+        rival
+        for rival in others
+        if (method_values > values.xs(rival, level="method")).any(axis=1).all()
+    ]
     return judge(Trial(f"ahead of {', '.join(led) or 'none'}", led == read_list(published)))

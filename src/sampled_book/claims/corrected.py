@@ -94,29 +94,31 @@ def _look_at_seeds(published: str, view: View, kind: str, column: str) -> Trial:
     """The average may be that of one more seed; the spread is any seed's."""
     average, spread = printed_pair(published)
     variants = study.variants("X", view.reading)
-    found = [view.value("X", variant, kind, column) for variant in variants]
-    values, sd = [row.mean for row in found], float(np.mean([row.sd for row in found]))
+    runs = [view.value("X", variant, kind, column) for variant in variants]
+    values, sd = [row.mean for row in runs], float(np.mean([row.sd for row in runs]))
     error = sd / np.sqrt(RUNS)
     distance = spread.distance(sd, error / np.sqrt(2))
     if view.reading == PRINTED:  # which says nothing of the seed: each must do
-        near = sum(average.z(value, error) < Z_LIMIT for value in values)
-        text = f"{near} of {len(values)} seeds are within {Z_LIMIT:.0f} standard errors"
-        return Trial(text, near == len(values) and distance.z < Z_LIMIT, "", (distance,))
+        n_near = sum(average.z(value, error) < Z_LIMIT for value in values)
+        text = f"{n_near} of {len(values)} seeds are within {Z_LIMIT:.0f} standard errors"
+        return Trial(text, n_near == len(values) and distance.z < Z_LIMIT, "", (distance,))
     fits, t = within_seeds(average, values, error)
     text = f"{span(values)}, each ± {sd:.2f} (t = {t:.1f}, z = {distance.z:.1f})"
     distances = (distance_of_seeds(average, values, error), distance)
     return Trial(text, fits and distance.z < Z_LIMIT, "", distances)
 
 
-def _look_given_auc(published: str, view: View, column: str, true: Printed) -> Trial:
+def _look_given_auc(published: str, view: View, column: str, exact_auc: Printed) -> Trial:
     """X's reported AUC from its exact AUC, by the line through the ten seeds."""
     variants = study.variants("X", view.reading)
-    found = [view.value("X", variant, "auc", column) for variant in variants]
-    line = np.polyfit([exact("X", v)["auc"].mean for v in variants], [f.mean for f in found], 1)
-    mean, sd = float(np.polyval(line, true.value)), float(np.mean([row.sd for row in found]))
+    runs = [view.value("X", variant, "auc", column) for variant in variants]
+    line = np.polyfit(
+        [exact("X", seed)["auc"].mean for seed in variants], [run.mean for run in runs], 1
+    )
+    mean, sd = float(np.polyval(line, exact_auc.value)), float(np.mean([row.sd for row in runs]))
     average, spread = printed_pair(published)
     # The exact AUC is known to its printed digits.
-    error = float(np.hypot(sd / np.sqrt(RUNS), line[0] * true.half_unit / np.sqrt(3)))
+    error = float(np.hypot(sd / np.sqrt(RUNS), line[0] * exact_auc.half_unit / np.sqrt(3)))
     distances = (
         average.distance(mean, error),
         spread.distance(sd, sd / np.sqrt(2 * RUNS)),
@@ -126,9 +128,9 @@ def _look_given_auc(published: str, view: View, column: str, true: Printed) -> T
 
 def gammas_in_heads(published: str) -> Finding:
     """The weights of the BV columns, as in "1.0, 0.1", from the heads of Tables 3 and 4."""
-    heads = [column.removeprefix("BV ") for column in BV_COLUMNS]
-    same = [float(part) for part in published.split(",")] == [float(head) for head in heads]
-    return judge(Trial(f"the columns are BV {', '.join(heads)}", same))
+    labels = [column.removeprefix("BV ") for column in BV_COLUMNS]
+    agrees = [float(part) for part in published.split(",")] == [float(label) for label in labels]
+    return judge(Trial(f"the columns are BV {', '.join(labels)}", agrees))
 
 
 def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[str]) -> Finding:
@@ -145,9 +147,9 @@ def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[s
     def look(view: View) -> Trial:
         wrong = []
         for column, cell in zip(claimed, cells, strict=True):
-            found = [other for other in BV_COLUMNS if fits(other, cell, view)]
-            if column not in found:
-                wrong.append(f"{cell} is that of {', '.join(found) or 'none'}, not of {column}")
+            fitting = [candidate for candidate in BV_COLUMNS if fits(candidate, cell, view)]
+            if column not in fitting:
+                wrong.append(f"{cell} is that of {', '.join(fitting) or 'none'}, not of {column}")
         return Trial("; ".join(wrong) or "each cell is that of its own gamma", not wrong)
 
     return try_steps(view_steps(recommender), look)
@@ -169,8 +171,8 @@ def runs_in_order(published: str, first: str, second: str, kind: str, column: st
     def look(view: View) -> Trial:
         gaps = pair_gaps(view._replace(one_more=False), first, second, kind, column)
         predicted = _distance_of_count(count, _one_more(gaps) if first == "X" else gaps)
-        each = (_distance_of_count(count, (gap,)) for gap in gaps)
-        farthest = predicted.z if view.one_more else max(distance.z for distance in each)
+        distances = (_distance_of_count(count, (gap,)) for gap in gaps)
+        farthest = predicted.z if view.one_more else max(distance.z for distance in distances)
         chance, p = np.mean(special.ndtr(gaps)), 2 * special.ndtr(-farthest)
         text = f"{RUNS * chance:.1f} of {RUNS} expected (p = {p:.2g})"
         return Trial(text, farthest < Z_LIMIT, "", (predicted,))
@@ -191,9 +193,9 @@ def pair_gaps(view: View, first: str, second: str, kind: str, column: str) -> tu
     gaps = []
     for a in study.variants(first, view.reading):
         for b in study.variants(second, view.reading):
-            right = sign(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
-            one, two = view.value(first, a, kind, column), view.value(second, b, kind, column)
-            gaps.append((one.mean - two.mean) * right / float(np.hypot(one.sd, two.sd)))
+            direction = sign(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
+            run_a, run_b = view.value(first, a, kind, column), view.value(second, b, kind, column)
+            gaps.append((run_a.mean - run_b.mean) * direction / float(np.hypot(run_a.sd, run_b.sd)))
     return tuple(gaps)
 
 
@@ -213,13 +215,13 @@ def _distance_of_count(count: int, gaps: tuple[float, ...]) -> Distance:
 @cache
 def _counts(gaps: tuple[float, ...]) -> tuple[np.ndarray, float, float]:
     """Distances of all counts, and the probability of one beyond 2 or beyond 3."""
-    every = np.arange(RUNS + 1)
+    counts = np.arange(RUNS + 1)
     chance = np.clip(special.ndtr(gaps), 1e-12, 1 - 1e-12)  # else binom overflows
-    law = stats.binom.pmf(every[:, None], RUNS, chance).mean(axis=1)
-    below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]  # 1 - below would be rounding
+    pmf = stats.binom.pmf(counts[:, None], RUNS, chance).mean(axis=1)
+    below, above = np.cumsum(pmf), np.cumsum(pmf[::-1])[::-1]  # 1 - below would be rounding
     tail = np.clip(2 * np.minimum(below, above), 1e-300, 1)
     z = -special.ndtri(tail / 2)
-    return z, float(law[z > 2].sum()), float(law[z > Z_LIMIT].sum())
+    return z, float(pmf[z > 2].sum()), float(pmf[z > Z_LIMIT].sum())
 
 
 def chances(view: View, column: str) -> dict[tuple[str, str], float]:
@@ -258,16 +260,22 @@ def exceptions(published: str, column: str, level: float) -> Finding:
         return len(below) == int(published) if published.isdigit() else below == [published]
 
     def look(view: View) -> Trial:
-        found = {pair_name(*at): chance for at, chance in chances(view, column).items()}
-        below = [name for name, chance in found.items() if chance <= level]
-        named = sorted(found, key=lambda name: found[name])[:2]
-        text = "lowest " + ", ".join(f"{name} {found[name]:.2%}" for name in named)
-        if not published.isdigit() and published not in named:
-            text += f"; {published} {found[published]:.2%}"
-        return Trial(f"{len(below)} of {len(found)} at {level:.0%} or less; {text}", right(below))
+        chance_by_name = {
+            pair_name(*comparison): chance for comparison, chance in chances(view, column).items()
+        }
+        below = [name for name, chance in chance_by_name.items() if chance <= level]
+        lowest = sorted(chance_by_name, key=lambda name: chance_by_name[name])[:2]
+        text = "lowest " + ", ".join(f"{name} {chance_by_name[name]:.2%}" for name in lowest)
+        if not published.isdigit() and published not in lowest:
+            text += f"; {published} {chance_by_name[published]:.2%}"
+        return Trial(
+            f"{len(below)} of {len(chance_by_name)} at {level:.0%} or less; {text}", right(below)
+        )
 
     finding = try_steps(view_steps("XYZ"), look)
-    printed = {pair_name(*at): count for at, count in _printed_counts(column).items()}
+    printed = {
+        pair_name(*comparison): count for comparison, count in _printed_counts(column).items()
+    }
     low = {name: count for name, count in printed.items() if count <= 100 * level}
     if right([*low]):
         return finding
@@ -280,17 +288,22 @@ def exceptions(published: str, column: str, level: float) -> Finding:
 @tried_for("XYZ")
 def most_effective(view: View, published: str) -> Trial:
     """The column that is in order with the highest probability, on average over Table 4."""
-    found = {column: np.mean([*chances(view, column).values()]) for column in COLUMNS}
-    text = listed(found, ".1%")
-    return Trial(text, max(found, key=lambda column: found[column]) == published)
+    mean_chances = {column: np.mean([*chances(view, column).values()]) for column in COLUMNS}
+    text = listed(mean_chances, ".1%")
+    return Trial(text, max(mean_chances, key=lambda column: mean_chances[column]) == published)
 
 
 @tried_for("XYZ")
 def more_effective(view: View, published: str) -> Trial:
     """Which of two columns, as in "BV 0.1 > rank estimate", is in order more often on average."""
     first, second = read_list(published, ">")
-    one, two = (np.mean([*chances(view, column).values()]) for column in (first, second))
-    return Trial(f"{first} {one:.1%}, {second} {two:.1%}", bool(one > two))
+    first_chance, second_chance = (
+        np.mean([*chances(view, column).values()]) for column in (first, second)
+    )
+    return Trial(
+        f"{first} {first_chance:.1%}, {second} {second_chance:.1%}",
+        bool(first_chance > second_chance),
+    )
 
 
 def strictly_better(published: str, column: str) -> Finding:
@@ -301,20 +314,40 @@ def strictly_better(published: str, column: str) -> Finding:
     """
 
     def look(view: View, able: bool) -> Trial:
-        one, two = chances(view, column), chances(view, "uncorrected")
-        rest = [at for at in one if not able or two[at] < 1 - 1e-5]
-        better = [at for at in rest if one[at] > two[at] + 1e-5]
-        equal = [pair_name(*at) for at in rest if abs(one[at] - two[at]) <= 1e-5]
-        text = f"better in {len(better)} of {len(rest)}, equal on {', '.join(equal) or 'none'}"
-        return Trial(text, len(better) == (len(rest) if published == "all" else int(published)))
+        column_chances, plain_chances = chances(view, column), chances(view, "uncorrected")
+        comparisons = [
+            comparison
+            for comparison in column_chances
+            if not able or plain_chances[comparison] < 1 - 1e-5
+        ]
+        better = [
+            comparison
+            for comparison in comparisons
+            if column_chances[comparison] > plain_chances[comparison] + 1e-5
+        ]
+        equal = [
+            pair_name(*comparison)
+            for comparison in comparisons
+            if abs(column_chances[comparison] - plain_chances[comparison]) <= 1e-5
+        ]
+        text = (
+            f"better in {len(better)} of {len(comparisons)}, equal on {', '.join(equal) or 'none'}"
+        )
+        return Trial(
+            text, len(better) == (len(comparisons) if published == "all" else int(published))
+        )
 
     stated = try_steps(view_steps("XYZ"), lambda view: look(view, False))
     if stated.holds:
         return stated
     able = try_steps(view_steps("XYZ"), lambda view: look(view, True))
-    ahead, plain = _printed_counts(column), _printed_counts("uncorrected")
-    level = [pair_name(*at) for at in ahead if ahead[at] == plain[at]]
-    note = f"Table 4 prints the same count for both on {', '.join(level)}."
+    column_counts, plain_counts = _printed_counts(column), _printed_counts("uncorrected")
+    tied = [
+        pair_name(*comparison)
+        for comparison in column_counts
+        if column_counts[comparison] == plain_counts[comparison]
+    ]
+    note = f"Table 4 prints the same count for both on {', '.join(tied)}."
     if not able.holds:
         return stated.noted(note)
     setting = "comparisons that the uncorrected metric has right in every run are left out"
@@ -328,11 +361,16 @@ def mistakes_resolved(view: View, published: str) -> Trial:
     A comparison is wrong if the right order has a probability below a half; "most" are more than
     half of them.
     """
-    wrong = [at for at, chance in chances(view, "uncorrected").items() if chance < 0.5]
-    mended = {column: sum(chances(view, column)[at] > 0.5 for at in wrong) for column in CORRECTED}
+    wrong = [
+        comparison for comparison, chance in chances(view, "uncorrected").items() if chance < 0.5
+    ]
+    mended = {
+        column: sum(chances(view, column)[comparison] > 0.5 for comparison in wrong)
+        for column in CORRECTED
+    }
     text = listed(mended)
-    most = all(2 * count > len(wrong) for count in mended.values())
-    return Trial(f"of {len(wrong)} mistakes {text}", most and published == "most")
+    most_mended = all(2 * count > len(wrong) for count in mended.values())
+    return Trial(f"of {len(wrong)} mistakes {text}", most_mended and published == "most")
 
 
 # --- what section 6.3 says of the expectations ----------------------------------------------------
@@ -349,27 +387,29 @@ def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
     def look(view: View, kinds: list[str]) -> Trial:
         worse = []
         for kind, column in itertools.product(kinds, columns):
-            errors, plain = _errors(view, kind, column), _errors(view, kind, "uncorrected")
+            errors, plain_errors = _errors(view, kind, column), _errors(view, kind, "uncorrected")
             worse += [
                 f"{column} on {metric(kind).label} of {name}"
                 for name in "XYZ"
                 if any(
-                    one[name] > other[name] - _ROUNDING
-                    for one, other in zip(errors, plain, strict=True)
+                    error[name] > plain_error[name] - _ROUNDING
+                    for error, plain_error in zip(errors, plain_errors, strict=True)
                 )
             ]
         text = f"not {', '.join(worse[:3])}" if worse else "all of them"
-        more = f" and {len(worse) - 3} more" if len(worse) > 3 else ""
-        return Trial(text + more, bool(kinds) and not worse)
+        remainder = f" and {len(worse) - 3} more" if len(worse) > 3 else ""
+        return Trial(text + remainder, bool(kinds) and not worse)
 
-    others = [kind for kind in kinds if kind != "auc"]
-    return try_or_else(lambda view: look(view, kinds), AUC_APART, lambda view: look(view, others))
+    without_auc = [kind for kind in kinds if kind != "auc"]
+    return try_or_else(
+        lambda view: look(view, kinds), AUC_APART, lambda view: look(view, without_auc)
+    )
 
 
 def _errors(view: View, kind: str, column: str) -> list[dict[str, float]]:
     """Distance of the expectation from the exact value, in points, for each seed of X."""
-    both = view.both(kind, column)
-    return [{name: abs(mean[name] - true[name]) for name in true} for true, mean in both]
+    seed_means = view.both(kind, column)
+    return [{name: abs(mean[name] - true[name]) for name in true} for true, mean in seed_means]
 
 
 @tried_for("XYZ")
@@ -388,19 +428,23 @@ def closest(view: View, published: str, kinds: list[str]) -> Trial:
 @tried_for("XYZ")
 def places_best(view: View, published: str, kinds: list[str]) -> Trial:
     """The recommender that every correction places first on each metric, for every seed of X."""
-    found: dict[str, list[str]] = {}
+    cells_by_winner: dict[str, list[str]] = {}
     for kind, column in itertools.product(kinds, CORRECTED):
         for means in view.means(kind, column):
-            best = max(means, key=lambda name: means[name])
-            found.setdefault(best, []).append(f"{metric(kind).label} {column}")
+            winner = max(means, key=lambda name: means[name])
+            cells_by_winner.setdefault(winner, []).append(f"{metric(kind).label} {column}")
     margin = min(
-        (means[published] - max(v for n, v in means.items() if n != published), kind, column)
+        (
+            means[published] - max(value for rival, value in means.items() if rival != published),
+            kind,
+            column,
+        )
         for kind, column in itertools.product(kinds, CORRECTED)
         for means in view.means(kind, column)
     )
     closest_ = f"{metric(margin[1]).label} under {margin[2]}, {margin[0]:+.3f}"
-    names = " or ".join(sorted(found))
-    return Trial(f"{names}; closest on {closest_}", [*found] == [published])
+    names = " or ".join(sorted(cells_by_winner))
+    return Trial(f"{names}; closest on {closest_}", [*cells_by_winner] == [published])
 
 
 def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Finding:
@@ -410,7 +454,7 @@ def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Find
         right = [
             column
             for column in CORRECTED
-            if all(_pair_right(view, p, k, column) for p in pairs for k in kinds)
+            if all(_pair_right(view, p, kind, column) for p in pairs for kind in kinds)
         ]
         return Trial(", ".join(right) or "none", right == published.split(", "))
 
@@ -420,15 +464,15 @@ def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Find
 def _pair_right(view: View, pair: str, kind: str, column: str) -> bool:
     """Whether the expected order of a pair is the exact one, for every seed of X."""
     a, b = pair[0], pair[1]
-    both = view.both(kind, column)
-    return all(sign(true[a], true[b]) == sign(mean[a], mean[b]) for true, mean in both)
+    seed_means = view.both(kind, column)
+    return all(sign(true[a], true[b]) == sign(mean[a], mean[b]) for true, mean in seed_means)
 
 
 @tried_for("XYZ")
 def order_identified_better(view: View, published: str, kinds: list[str]) -> Trial:
     """The corrections with more pairs in the right order than the uncorrected averages have."""
     counts = {
-        column: sum(_pair_right(view, p, k, column) for p in PAIRS for k in kinds)
+        column: sum(_pair_right(view, pair, kind, column) for pair in PAIRS for kind in kinds)
         for column in COLUMNS
     }
     total = len(PAIRS) * len(kinds)
@@ -444,17 +488,20 @@ def in_order_with(view: View, published: str, column: str, kind: str) -> Trial:
     A sample of fewer negatives is a part of one of 100, so its law follows from theirs. The
     expected difference is interpolated between multiples of five.
     """
-    less, most = published.startswith("less than "), int(published.removeprefix("less than "))
+    is_below, claimed = (
+        published.startswith("less than "),
+        int(published.removeprefix("less than ")),
+    )
     needed = []
     differences = seed_differences(view, column, kind)
     for true, gaps in zip(view.means(kind, None), differences, strict=True):
-        ahead = np.append(-1.0, gaps * sign(true["X"], true["Y"]))
-        last = int(np.flatnonzero(ahead <= 0).max())
+        leads = np.append(-1.0, gaps * sign(true["X"], true["Y"]))
+        last = int(np.flatnonzero(leads <= 0).max())
         if last == len(gaps):
             return Trial(f"out of order at m = {N_NEGATIVES}", False)
-        share = -ahead[last] / (ahead[last + 1] - ahead[last]) if last else 0.0
+        share = -leads[last] / (leads[last + 1] - leads[last]) if last else 0.0
         needed.append(STEP * (last + float(share)))
-    right = max(needed) < most if less else max(needed) <= most
+    right = max(needed) < claimed if is_below else max(needed) <= claimed
     return Trial(f"from m = {span(needed, 0)} on", right)
 
 
@@ -464,23 +511,26 @@ def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
     sizes = range(STEP, N_NEGATIVES + 1, STEP)
 
     def means(name: str, variant: str) -> np.ndarray:
-        n_items, law, _ = study.moments(name, variant, view.replacement)
+        n_items, pmfs, _ = study.moments(name, variant, view.replacement)
         if not view.each_n:
-            n_items, law = [study.mean_catalogue()], law.sum(axis=0, keepdims=True)
+            n_items, pmfs = [study.mean_catalogue()], pmfs.sum(axis=0, keepdims=True)
         values = [[study.corrected(column, kind, n, m).values for n in n_items] for m in sizes]
         return np.array(
-            [(law @ thinned_pmf(m) * each).sum() for m, each in zip(sizes, values, strict=True)]
+            [
+                (pmfs @ thinned_pmf(m) * vectors).sum()
+                for m, vectors in zip(sizes, values, strict=True)
+            ]
         )
 
-    y = means("Y", view.reading)
-    return np.array([means("X", seed) - y for seed in study.variants("X", view.reading)])
+    y_means = means("Y", view.reading)
+    return np.array([means("X", seed) - y_means for seed in study.variants("X", view.reading)])
 
 
 @cache
 def thinned_pmf(m: int) -> np.ndarray:
     """Distribution of the negatives above among m of the 100, given the number among all 100."""
-    every = np.arange(N_NEGATIVES + 1)[:, None]
-    return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), N_NEGATIVES, every, m))
+    counts = np.arange(N_NEGATIVES + 1)[:, None]
+    return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), N_NEGATIVES, counts, m))
 
 
 def equal_columns(published: str, column: str) -> Finding:
@@ -488,10 +538,12 @@ def equal_columns(published: str, column: str) -> Finding:
     first, second = read_list(published, "=")
     n = study.bundle()["Y", REPRODUCED].n_candidates
     for size in np.unique(n).tolist():
-        one, two = (study.corrected(column, kind, size).values for kind in (first, second))
-        if not np.array_equal(one, two):
-            at = int(np.argmax(one != two))
-            text = f"{one[at]:.4g} and {two[at]:.4g} at sampled rank {at + 1}, n = {size:,}"
+        values_a, values_b = (
+            study.corrected(column, kind, size).values for kind in (first, second)
+        )
+        if not np.array_equal(values_a, values_b):
+            x = int(np.argmax(values_a != values_b))
+            text = f"{values_a[x]:.4g} and {values_b[x]:.4g} at sampled rank {x + 1}, n = {size:,}"
             return judge(Trial(text, False))
     values = study.corrected(column, first, study.mean_catalogue()).values
     text = f"1 at sampled rank 1, 0 at the others, for n = {n.min():,} to {n.max():,}"

@@ -49,9 +49,9 @@ def _law(n_items: int, m: int) -> np.ndarray:
 
 def _bias(method: str | Callable[..., Estimator], kind: str, n_items: int, m: int) -> np.ndarray:
     """Exact bias of a method at every rank."""
-    of = metric(kind)
+    metric_ = metric(kind)
     build = METHODS[method] if isinstance(method, str) else method
-    return _law(n_items, m) @ build(of, Protocol(n_items, m)).values - of.vector(n_items)
+    return _law(n_items, m) @ build(metric_, Protocol(n_items, m)).values - metric_.vector(n_items)
 
 
 # --- section 5.1 ----------------------------------------------------------------------------------
@@ -71,13 +71,13 @@ def unbiased_estimate(published: str, of: str) -> Finding:
     def cases() -> Cases:
         for n, m, replacement in _sizes(9):
             for r in range(1, n + 1):
-                law = exact_pmf(n, m, r, replacement)
+                pmf = exact_pmf(n, m, r, replacement)
                 mean = sum(
                     prob * evaluate(published, s=x + 1, n=n, m=Fraction(m))
-                    for x, prob in enumerate(law)
+                    for x, prob in enumerate(pmf)
                 )
-                true = {"p": Fraction(r - 1, n - 1), "r": Fraction(r)}[of]
-                yield f"n = {n}, m = {m}, r = {r}", mean, true
+                estimand = {"p": Fraction(r - 1, n - 1), "r": Fraction(r)}[of]
+                yield f"n = {n}, m = {m}, r = {r}", mean, estimand
 
     return compared(cases(), f"{of}, on average over every sample")
 
@@ -85,10 +85,10 @@ def unbiased_estimate(published: str, of: str) -> Finding:
 @checked("every sampled rank")
 def range_of_rank_estimate(published: str) -> Cases:
     """The lowest and the highest rank estimate, as in "1, n"."""
-    estimate = "1 + (n - 1) * (s - 1) / m"
+    formula = "1 + (n - 1) * (s - 1) / m"
     for n, m, _ in _sizes(9):
-        found = [evaluate(estimate, s=s, n=n, m=Fraction(m)) for s in range(1, m + 2)]
-        for part, end in zip(published.split(","), (min(found), max(found)), strict=True):
+        estimates = [evaluate(formula, s=s, n=n, m=Fraction(m)) for s in range(1, m + 2)]
+        for part, end in zip(published.split(","), (min(estimates), max(estimates)), strict=True):
             yield f"n = {n}, m = {m}", evaluate(part.strip(), n=n, m=m), end
 
 
@@ -104,13 +104,13 @@ def rank_estimate(published: str, rounding: str) -> Cases:
                 low = floor(rank)
                 high = min(low + 1, n)
                 at_low, at_high = (exact_metric(metric(kind), r, n) for r in (low, high))
-                part = rank - low if rounding == "linear" else 0
-                return at_low + part * (at_high - at_low)
+                share = rank - low if rounding == "linear" else 0
+                return at_low + share * (at_high - at_low)
 
             for s in range(1, m + 2):
-                where = f"{kind}, n = {n}, m = {m}, s = {s}"
+                case = f"{kind}, n = {n}, m = {m}, s = {s}"
                 printed = evaluate(published, M=value, n=n, m=Fraction(m), s=s)
-                yield where, printed, float(ours.values[s - 1])
+                yield case, printed, float(ours.values[s - 1])
 
 
 def biased_by_rank_estimate(published: str) -> Finding:
@@ -125,9 +125,9 @@ def biased_by_rank_estimate(published: str) -> Finding:
         for r in [np.arange(1, n + 1)]
     }
     text = by_metric(worst, ".2g")
-    found = {kind for kind, bias in worst.items() if bias > 1e-9}
+    biased = {kind for kind, bias in worst.items() if bias > 1e-9}
     named = set(read_list(published))
-    return judge(Trial(f"largest bias at n = {n}, m = {m}: {text}", found == named))
+    return judge(Trial(f"largest bias at n = {n}, m = {m}: {text}", biased == named))
 
 
 # --- eqs 21 to 26 ---------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ class Problem(NamedTuple):
     @property
     def where(self) -> str:
         """A description of the case."""
-        how = "with" if self.replacement else "without"
+        preposition = "with" if self.replacement else "without"
         prior = "a uniform" if len(set(self.prior)) == 1 else "another"
-        return f"{self.kind}, n = {self.n}, m = {self.m}, {how} replacement, {prior} prior"
+        return f"{self.kind}, n = {self.n}, m = {self.m}, {preposition} replacement, {prior} prior"
 
     def names(self, values: Any = None) -> dict[str, Any]:
         """The names that formulas may use; `values` are those of M-hat."""
@@ -181,8 +181,8 @@ class Problem(NamedTuple):
 
 @cache
 def _solution(kind: str, protocol: Protocol, gamma: float, prior: tuple[float, ...]) -> np.ndarray:
-    given = np.array(prior) / sum(prior)
-    return estimators.bias_variance(metric(kind), protocol, gamma, given).values
+    prior_pmf = np.array(prior) / sum(prior)
+    return estimators.bias_variance(metric(kind), protocol, gamma, prior_pmf).values
 
 
 @cache
@@ -195,12 +195,12 @@ def _each_problem() -> Iterator[Problem]:
     for n, m, replacement in _sizes(5):
         if m > 3:
             continue
-        law = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
+        pmfs = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
         for weights in ([1] * n, list(range(n, 0, -1))):
             prior = [Fraction(w, sum(weights)) for w in weights]
             for kind in KINDS:
-                target = [exact_metric(metric(kind), r, n) for r in range(1, n + 1)]
-                yield Problem(kind, n, m, replacement, law, prior, target)
+                exact_values = [exact_metric(metric(kind), r, n) for r in range(1, n + 1)]
+                yield Problem(kind, n, m, replacement, pmfs, prior, exact_values)
 
 
 @checked("the package's minimum", digits=9)
@@ -212,12 +212,12 @@ def objective(published: str, gamma: str = "0") -> Cases:
     weight = Fraction(gamma)
     for problem in _problems():
         values = [Fraction(float(v)) for v in problem.package(weight)]
-        ends = []
+        objectives = []
         for s, sign in ((s, sign) for s in range(problem.m + 1) for sign in (1, -1)):
             moved = [v + sign * (i == s) for i, v in enumerate(values)]
-            ends.append(evaluate(published, **problem.names(moved), gamma=weight))
-        for s, (up, down) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
-            yield f"{problem.where}, value {s + 1}", float(up), float(down)
+            objectives.append(evaluate(published, **problem.names(moved), gamma=weight))
+        for s, (raised, lowered) in enumerate(zip(objectives[::2], objectives[1::2], strict=True)):
+            yield f"{problem.where}, value {s + 1}", float(raised), float(lowered)
 
 
 #: Eqs 22, 23 and 25 as printed; a claim puts its own formula in the place of one of them.
@@ -259,8 +259,8 @@ def posterior_mean(published: str) -> Cases:
     """Eq. 26: a form of the values at gamma = 1, against the package's."""
     for problem in _problems():
 
-        def posterior(r: int, s: int, of: Problem = problem) -> Fraction:
-            joint = [p * law[s - 1] for p, law in zip(of.prior, of.law, strict=True)]
+        def posterior(r: int, s: int, case: Problem = problem) -> Fraction:
+            joint = [p * pmf[s - 1] for p, pmf in zip(case.prior, case.law, strict=True)]
             return joint[r - 1] / sum(joint)
 
         for s, ours in enumerate(problem.package(1), start=1):
@@ -279,36 +279,36 @@ def objective_at(published: str, gamma: str, other: str) -> Cases:
 
 def determined(published: str, n_items: int = 12) -> Finding:
     """Whether eq. 21's problem with m + 1 < n is "under-determined" or "over-determined"."""
-    found = set()
+    verdicts = set()
     for m in range(1, n_items - 1):
-        law = [exact_pmf(n_items, m, r, True) for r in range(1, n_items + 1)]
+        pmfs = [exact_pmf(n_items, m, r, True) for r in range(1, n_items + 1)]
         unknowns, equations = m + 1, n_items
-        independent = _rank(law)
+        independent = _rank(pmfs)
         if independent == unknowns < equations:
-            found.add("over-determined")
+            verdicts.add("over-determined")
         elif independent < unknowns:
-            found.add("under-determined")
+            verdicts.add("under-determined")
         else:
-            found.add("determined")
+            verdicts.add("determined")
     text = (
-        f"{' or '.join(sorted(found))} at n = {n_items}: n equations, m + 1 unknowns, and one "
+        f"{' or '.join(sorted(verdicts))} at n = {n_items}: n equations, m + 1 unknowns, and one "
         "vector of least error, for every m < n - 1"
     )
     note = "What the paper concludes holds: in general no estimator is unbiased at every rank."
-    return judge(Trial(text, found == {published}), note=note)
+    return judge(Trial(text, verdicts == {published}), note=note)
 
 
 def _rank(rows: list[list[Fraction]]) -> int:
     """Rank of a rational matrix, by elimination."""
-    left, rank = [row[:] for row in rows], 0
+    matrix, rank = [row[:] for row in rows], 0
     for column in range(len(rows[0])):
-        pivot = next((i for i in range(rank, len(left)) if left[i][column]), None)
+        pivot = next((i for i in range(rank, len(matrix)) if matrix[i][column]), None)
         if pivot is None:
             continue
-        left[rank], left[pivot] = left[pivot], left[rank]
-        for i in range(rank + 1, len(left)):
-            factor = left[i][column] / left[rank][column]
-            left[i] = [a - factor * b for a, b in zip(left[i], left[rank], strict=True)]
+        matrix[rank], matrix[pivot] = matrix[pivot], matrix[rank]
+        for i in range(rank + 1, len(matrix)):
+            factor = matrix[i][column] / matrix[rank][column]
+            matrix[i] = [a - factor * b for a, b in zip(matrix[i], matrix[rank], strict=True)]
         rank += 1
     return rank
 
@@ -318,36 +318,43 @@ def unbiased_with(published: str, kinds: list[str], largest: int = 7) -> Finding
 
     It can where M adds nothing to the column space of the law: exact rational ranks.
     """
-    first = {}
+    smallest_by_kind = {}
     for kind in kinds:
-        needed = set()
+        smallest = set()
         for n in range(3, largest + 1):
-            target = [exact_metric(metric(kind), r, n) for r in range(1, n + 1)]
+            exact_values = [exact_metric(metric(kind), r, n) for r in range(1, n + 1)]
             for replacement in (True, False):
                 for m in range(1, n):
-                    law = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
-                    wider = [[*row, value] for row, value in zip(law, target, strict=True)]
-                    if _rank(wider) == _rank(law):
-                        needed.add(m - (n - 1) if published == "n - 1" else m)
+                    pmfs = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
+                    augmented = [
+                        [*row, value] for row, value in zip(pmfs, exact_values, strict=True)
+                    ]
+                    if _rank(augmented) == _rank(pmfs):
+                        smallest.add(m - (n - 1) if published == "n - 1" else m)
                         break
-        first[kind] = needed
-    ok = {"n - 1": {0}, "1": {1}}[published]
+        smallest_by_kind[kind] = smallest
+    claimed = {"n - 1": {0}, "1": {1}}[published]
     text = ", ".join(
-        f"{metric(kind).label} {'from' if needed == ok else 'not only from'} m = {published}"
-        for kind, needed in first.items()
+        f"{metric(kind).label} {'from' if smallest == claimed else 'not only from'} m = {published}"
+        for kind, smallest in smallest_by_kind.items()
     )
-    return judge(Trial(f"{text}, for every n to {largest}", all(v == ok for v in first.values())))
+    return judge(
+        Trial(
+            f"{text}, for every n to {largest}",
+            all(v == claimed for v in smallest_by_kind.values()),
+        )
+    )
 
 
 def affine_with_one_negative(published: str) -> Finding:
     """With one negative every correction's expectation is a straight line in the rank, as AUC's."""
     n = 40
     ranks = np.arange(1, n + 1)
-    against = metric(published)(ranks, n)
+    metric_values = metric(published)(ranks, n)
     for name, method in METHODS.items():
         for kind in ("auc", "ap", "ndcg", "recall@5"):
             curve = method(metric(kind), Protocol(n, 1)).expected(ranks)
-            fit = np.polyval(np.polyfit(against, curve, 1), against)
+            fit = np.polyval(np.polyfit(metric_values, curve, 1), metric_values)
             if np.abs(fit - curve).max() > 1e-10:
                 bend = np.abs(fit - curve).max()
                 text = f"{name} of {metric(kind).label} is {bend:.2g} off a function of it"
@@ -372,14 +379,16 @@ def monotone_constraint(published: str) -> Finding:
         falls.append(sum(not h for h in held))
     if max(falls) == 0:
         return judge(Trial("it holds for every step", True))
-    law, target = _law(N_ITEMS, 10), metric("ap").vector(N_ITEMS)
+    pmfs, exact = _law(N_ITEMS, 10), metric("ap").vector(N_ITEMS)
     # A vector that never falls is a first value and steps up.
-    steps = np.cumsum(law[:, ::-1], axis=1)[:, ::-1]
-    up = lsq_linear(steps, target, (np.append(-np.inf, np.zeros(10)), np.inf), method="bvls").x
-    values = np.cumsum(up)
+    steps = np.cumsum(pmfs[:, ::-1], axis=1)[:, ::-1]
+    coefficients = lsq_linear(
+        steps, exact, (np.append(-np.inf, np.zeros(10)), np.inf), method="bvls"
+    ).x
+    values = np.cumsum(coefficients)
     note = (
         "For AP with 10 negatives the least-bias vector under the constraint as printed goes from "
-        f"{values[0]:.5f} to {values[-1]:.5f}; the mean of AP is {target.mean():.5f}. Section 6.3 "
+        f"{values[0]:.5f} to {values[-1]:.5f}; the mean of AP is {exact.mean():.5f}. Section 6.3 "
         "has the sign the other way round, which is right."
     )
     text = f"it fails where values fall, at {min(falls)} to {max(falls)} of {N_NEGATIVES} steps"
@@ -388,27 +397,27 @@ def monotone_constraint(published: str) -> Finding:
 
 def isotonic(published: str, m: int = 10) -> Finding:
     """Whether the isotonic regression of the least-bias vector is the constrained solution."""
-    of, protocol = metric("ap"), Protocol(N_ITEMS, m)
+    metric_, protocol = metric("ap"), Protocol(N_ITEMS, m)
     ranks = np.arange(1, N_ITEMS + 1)
-    constrained = METHODS["CLS"](of, protocol)
-    free = estimators.least_bias(of, protocol)
+    constrained = METHODS["CLS"](metric_, protocol)
+    free = estimators.least_bias(metric_, protocol)
     weights = protocol.pmf(ranks).mean(axis=0)
     fitted = isotonic_regression(free.values, weights=weights, increasing=False).x
     errors = [
-        float(np.sqrt((est.bias(ranks) ** 2).mean()))
-        for est in (constrained, Estimator(of, protocol, fitted))
+        float(np.sqrt((estimator.bias(ranks) ** 2).mean()))
+        for estimator in (constrained, Estimator(metric_, protocol, fitted))
     ]
     text = (
         f"root mean square bias of AP {errors[0]:.4f} for the constrained solution, "
         f"{errors[1]:.4f} for the isotonic regression of the free one, at m = {m}"
     )
-    same = bool(np.allclose(constrained.values, fitted, rtol=1e-6))
+    is_solution = bool(np.allclose(constrained.values, fitted, rtol=1e-6))
     note = (
         "Isotonic regression fits each value to its own observation; here the distribution of the "
         "sampled rank mixes the values. Least squares under the constraint is what is meant and "
         "what gives the column CLS of Table 3."
     )
-    return judge(Trial(text, same == (published == "isotonic regression")), note=note)
+    return judge(Trial(text, is_solution == (published == "isotonic regression")), note=note)
 
 
 # --- sections 5.3 to 5.5 --------------------------------------------------------------------------
@@ -426,38 +435,38 @@ def high_variance(published: str, m: int, kinds: list[str]) -> Finding:
         )
         ratios[kind] = float(free / plain)
     text = by_metric(ratios, ",.0f")
-    found = "high" if min(ratios.values()) > 10 else "low"
+    verdict = "high" if min(ratios.values()) > 10 else "low"
     return judge(
-        Trial(f"times the uncorrected standard deviation, m = {m}: {text}", found == published)
+        Trial(f"times the uncorrected standard deviation, m = {m}: {text}", verdict == published)
     )
 
 
 def criterion_improved(published: str, m: int, kinds: list[str]) -> Finding:
     """The criteria, of "bias, mean squared error", that a correction brings down over all ranks."""
     ranks = np.arange(1, N_ITEMS + 1)
-    found, shown = [], []
+    improved, shown = [], []
     for name, gamma, error in (("bias", 0.0, Estimator.bias), ("mean squared error", 1.0, None)):
         ratios = []
         for kind in kinds:
             protocol = Protocol(N_ITEMS, m)
-            made = estimators.bias_variance(metric(kind), protocol, gamma)
+            correction = estimators.bias_variance(metric(kind), protocol, gamma)
             plain = estimators.naive(metric(kind), protocol)
-            each = [
-                (error(est, ranks) ** 2).mean() if error else est.mse(ranks).mean()
-                for est in (made, plain)
+            errors = [
+                (error(estimator, ranks) ** 2).mean() if error else estimator.mse(ranks).mean()
+                for estimator in (correction, plain)
             ]
-            ratios.append(float(each[0] / each[1]))
+            ratios.append(float(errors[0] / errors[1]))
         shown.append(f"squared bias {max(ratios):.2%}" if error else f"{name} {max(ratios):.2%}")
         if max(ratios) < 1:
-            found.append(name)
+            improved.append(name)
     text = f"at most, of the uncorrected one, m = {m}: {', '.join(shown)}"
-    return judge(Trial(text, found == read_list(published)))
+    return judge(Trial(text, improved == read_list(published)))
 
 
 def rate(published: str, m: int, n_items: int) -> Finding:
     """The sampling rate m / n in percent."""
-    found = 100 * m / n_items
-    return judge(Trial(f"{found:g}%", Printed.parse(published).rounds_from(found)))
+    percent = 100 * m / n_items
+    return judge(Trial(f"{percent:g}%", Printed.parse(published).rounds_from(percent)))
 
 
 FIGURE_4 = (10_000, 100)  # n and m
@@ -475,10 +484,12 @@ def oscillates(published: str) -> Finding:
     turns = {
         name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in METHODS
     }
-    of_gamma = [count for name, count in turns.items() if name.startswith("BV")]
+    gamma_turns = [count for name, count in turns.items() if name.startswith("BV")]
     text = listed(turns)
-    found = "lower" if all(a < b for a, b in pairwise(of_gamma)) and not turns["CLS"] else "other"
-    return judge(Trial(f"turns: {text}", found == published))
+    direction = (
+        "lower" if all(a < b for a, b in pairwise(gamma_turns)) and not turns["CLS"] else "other"
+    )
+    return judge(Trial(f"turns: {text}", direction == published))
 
 
 def in_aggregate(published: str) -> Finding:
@@ -499,16 +510,19 @@ def in_aggregate(published: str) -> Finding:
 def closer_in_expectation(published: str) -> Finding:
     """Corrections of figure 4 that are closer to the metric: at every rank, or else on average."""
     ranks = np.arange(1, FIGURE_4[0] + 1)
-    bias = {name: np.abs(_bias(name, "ap", *FIGURE_4)) for name in METHODS}
-    plain = bias.pop("uncorrected")
-    farther = {name: ranks[each > plain + 1e-12] for name, each in bias.items()}
+    bias_by_method = {name: np.abs(_bias(name, "ap", *FIGURE_4)) for name in METHODS}
+    plain = bias_by_method.pop("uncorrected")
+    farther = {name: ranks[biases > plain + 1e-12] for name, biases in bias_by_method.items()}
     text = "; ".join(
-        f"{name} at rank {', '.join(map(str, at[:3]))}" + (" and more" if at.size > 3 else "")
-        for name, at in farther.items()
-        if at.size
+        f"{name} at rank {', '.join(map(str, farther_ranks[:3]))}"
+        + (" and more" if farther_ranks.size > 3 else "")
+        for name, farther_ranks in farther.items()
+        if farther_ranks.size
     )
-    means = ", ".join(f"{name} {np.sqrt((each**2).mean()):.4f}" for name, each in bias.items())
-    closer = all((each**2).mean() < (plain**2).mean() for each in bias.values())
+    means = ", ".join(
+        f"{name} {np.sqrt((biases**2).mean()):.4f}" for name, biases in bias_by_method.items()
+    )
+    closer = all((biases**2).mean() < (plain**2).mean() for biases in bias_by_method.values())
     return judge(
         Trial(f"farther: {text or 'none'}", not text and published == "all"),
         Trial(
@@ -524,17 +538,17 @@ def bias_with_samples(published: str, kinds: list[str], sizes: list[int]) -> Fin
     corrections = [name for name in METHODS if name != "uncorrected"]
     errors = np.array(
         [
-            [[(_bias(c, kind, N_ITEMS, m) ** 2).mean() for m in sizes] for kind in kinds]
-            for c in corrections
+            [[(_bias(correction, kind, N_ITEMS, m) ** 2).mean() for m in sizes] for kind in kinds]
+            for correction in corrections
         ]
     )
-    found = "reduces" if (np.diff(errors, axis=-1) < 0).all() else "does not reduce"
+    verdict = "reduces" if (np.diff(errors, axis=-1) < 0).all() else "does not reduce"
     falls = (errors[..., -1] / errors[..., 0]).min(), (errors[..., -1] / errors[..., 0]).max()
     text = (
         f"from m = {sizes[0]} to {sizes[-1]:,} squared bias falls to between {falls[0]:.1%} and "
         f"{falls[1]:.1%}"
     )
-    return judge(Trial(text, found == published))
+    return judge(Trial(text, verdict == published))
 
 
 def least_bias_with_samples(published: str, kinds: list[str], sizes: list[int]) -> Finding:
@@ -545,9 +559,9 @@ def least_bias_with_samples(published: str, kinds: list[str], sizes: list[int]) 
             for kind in kinds
         ]
     )
-    found = "lower" if (np.diff(errors) < 0).all() else "not lower"
-    shown = ", ".join(f"{e:.2e} at m = {m}" for e, m in zip(errors[0], sizes, strict=True))
-    return judge(Trial(f"{metric(kinds[0]).label} {shown}", found == published))
+    verdict = "lower" if (np.diff(errors) < 0).all() else "not lower"
+    shown = ", ".join(f"{error:.2e} at m = {m}" for error, m in zip(errors[0], sizes, strict=True))
+    return judge(Trial(f"{metric(kinds[0]).label} {shown}", verdict == published))
 
 
 def bias_with_items(
@@ -561,12 +575,14 @@ def bias_with_items(
     bias = {(c, k): [_bias(c, k, n, m) ** 2 for n in sizes] for c in corrections for k in kinds}
 
     def trial(reach: int | None, setting: str) -> Trial:
-        means = {at: [float(each[:reach].mean()) for each in row] for at, row in bias.items()}
-        falling = [at for at, row in means.items() if any(b <= a for a, b in pairwise(row))]
+        means = {case: [float(curve[:reach].mean()) for curve in row] for case, row in bias.items()}
+        falling = [case for case, row in means.items() if any(b <= a for a, b in pairwise(row))]
         (c, k) = falling[0] if falling else ("CLS", kinds[0])
         row = ", ".join(f"{v:.2e} at n = {n:,}" for v, n in zip(means[c, k], sizes, strict=True))
-        some = f"{len(falling)} of {len(means)} fall somewhere, as " if falling else "all rise, as "
-        text = f"{some}{c} of {metric(k).label}: {row}"
+        opening = (
+            f"{len(falling)} of {len(means)} fall somewhere, as " if falling else "all rise, as "
+        )
+        text = f"{opening}{c} of {metric(k).label}: {row}"
         return Trial(text, not falling and published == "increases", setting)
 
     over_top = f"bias is averaged over the top {top} ranks, not over all as in eq. 21"
@@ -585,19 +601,22 @@ def general_case(
     """
     protocol = Protocol(n_items, m, n_relevant=n_relevant)
     ranks = np.array([*itertools.combinations(range(n_items), n_relevant)])
-    level = np.broadcast_to(np.arange(n_relevant), ranks.shape)
+    relevant_above = np.broadcast_to(np.arange(n_relevant), ranks.shape)
     irrelevant = np.full(len(ranks), n_items - n_relevant)
-    sets = RelevantSets(ranks - level, np.zeros_like(ranks), level, irrelevant)
+    sets = RelevantSets(ranks - relevant_above, np.zeros_like(ranks), relevant_above, irrelevant)
     ratios = {}
-    for of in map(metric, kinds):
-        made = [estimators.bias_variance(of, protocol, 0.1), estimators.naive(of, protocol)]
-        errors = sets.expected(made, m, replacement=True) - sets.evaluate(of)
+    for metric_ in map(metric, kinds):
+        estimator_pair = [
+            estimators.bias_variance(metric_, protocol, 0.1),
+            estimators.naive(metric_, protocol),
+        ]
+        errors = sets.expected(estimator_pair, m, replacement=True) - sets.evaluate(metric_)
         corrected, plain = np.sqrt((errors**2).mean(axis=1))
-        ratios[of.label] = float(corrected / plain)
+        ratios[metric_.label] = float(corrected / plain)
     text = listed(ratios, ".0%")
     note = (
         "These metrics are sums over the relevant items, so that their expectation needs no "
         "independence; their variance does."
     )
-    found = f"bias left of the uncorrected metric's, {len(ranks):,} sets of {n_relevant}: {text}"
-    return judge(Trial(found, published == "similar" and max(ratios.values()) < 1), note=note)
+    summary = f"bias left of the uncorrected metric's, {len(ranks):,} sets of {n_relevant}: {text}"
+    return judge(Trial(summary, published == "similar" and max(ratios.values()) < 1), note=note)

@@ -49,8 +49,8 @@ def sharpest_at_the_top(published: str) -> Finding:
         }
     shown = by_metric(first, ".3g")
     cut = max(anywhere, key=lambda kind: anywhere[kind])
-    where = {kind: np.argmax(vectors[kind] == 0) for kind in METRICS}
-    text = f"{metric(cut).label} falls to 0 after rank {where[cut]}, the sharpest decay of all"
+    last_ranks = {kind: np.argmax(vectors[kind] == 0) for kind in METRICS}
+    text = f"{metric(cut).label} falls to 0 after rank {last_ranks[cut]}, the sharpest decay of all"
     return judge(
         Trial(text, cut == published),
         Trial(
@@ -72,19 +72,19 @@ def least_position_aware(published: str, rank: int = 100) -> Finding:
 
 
 def _expected(kind: str, m: int, ranks: np.ndarray | None = None) -> np.ndarray:
-    every = np.arange(1, N_ITEMS + 1) if ranks is None else ranks
-    return np.asarray(naive(metric(kind), Protocol(N_ITEMS, m)).expected(every))
+    true_ranks = np.arange(1, N_ITEMS + 1) if ranks is None else ranks
+    return np.asarray(naive(metric(kind), Protocol(N_ITEMS, m)).expected(true_ranks))
 
 
 def less_top_heavy(published: str, kind: str, m: int) -> Finding:
     """Sampled, a metric spends more of its range beyond the first 10 ranks than exactly."""
     exact = _spent_beyond(metric(kind).vector(N_ITEMS), 10)
     sampled = _spent_beyond(_expected(kind, m), 10)
-    found = "less" if sampled > 2 * exact else "as much or more"
+    verdict = "less" if sampled > 2 * exact else "as much or more"
     return judge(
         Trial(
             f"share of the range beyond rank 10: {exact:.1%} exactly, {sampled:.1%} sampled",
-            found == published,
+            verdict == published,
         )
     )
 
@@ -131,21 +131,21 @@ def becomes_linear(published: str, sizes: list[int]) -> Finding:
 def large_bias(published: str, kind: str) -> Finding:
     """The bias at the rank where it is largest, with so many samples."""
     m = int(published)
-    every = np.arange(1, 1_001)  # the ranks that figure 3 shows
-    bias = naive(metric(kind), Protocol(N_ITEMS, m)).bias(every)
-    at = int(np.abs(bias).argmax())
+    ranks = np.arange(1, 1_001)  # the ranks that figure 3 shows
+    bias = naive(metric(kind), Protocol(N_ITEMS, m)).bias(ranks)
+    peak = int(np.abs(bias).argmax())
     return judge(
         Trial(
-            f"bias of {metric(kind).label} up to {bias[at]:+.3f}, at rank {every[at]}",
-            abs(bias[at]) > 0.25,
+            f"bias of {metric(kind).label} up to {bias[peak]:+.3f}, at rank {ranks[peak]}",
+            abs(bias[peak]) > 0.25,
         )
     )
 
 
 def mean_bias_falls(published: str, kind: str, sizes: list[int], n_items: int = 2_000) -> Finding:
     """More samples reduce the bias: at every rank, or else on average over the ranks."""
-    every = np.arange(1, n_items + 1)
-    bias = np.abs([naive(metric(kind), Protocol(n_items, m)).bias(every) for m in sizes])
+    ranks = np.arange(1, n_items + 1)
+    bias = np.abs([naive(metric(kind), Protocol(n_items, m)).bias(ranks) for m in sizes])
     grows = np.argwhere(np.diff(bias, axis=0) > 1e-9)
     means = bias.mean(axis=1)
     text = ", ".join(f"{mean:.3f} at m = {m}" for mean, m in zip(means, sizes, strict=True))
@@ -155,7 +155,7 @@ def mean_bias_falls(published: str, kind: str, sizes: list[int], n_items: int = 
     i, r = (int(index) for index in grows[-1])
     larger = f"{bias[i, r]:.3f} at m = {sizes[i]}, {bias[i + 1, r]:.3f} at m = {sizes[i + 1]}"
     return judge(
-        Trial(f"with replacement it grows at rank {every[r]}: {larger}", False),
+        Trial(f"with replacement it grows at rank {ranks[r]}: {larger}", False),
         Trial(f"mean absolute bias {text}", falls, "bias is averaged over the ranks"),
     )
 
@@ -188,17 +188,17 @@ def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
 
 def inconsistent(published: str) -> Finding:
     """Sampling reverses the order of two recommenders in expectation, for each of these metrics."""
-    found = []
+    counterexamples = []
     for kind in read_list(published):
         case = counterexample(metric(kind), n_items=6)
         if case is None:
             return judge(
                 Trial(f"{metric(kind).label} has no counterexample of up to 6 items", False)
             )
-        found.append(
+        counterexamples.append(
             f"{metric(kind).label}: n = {case.protocol.n_items}, {case.better} against {case.worse}"
         )
-    return judge(Trial("counterexamples, " + "; ".join(found), True))
+    return judge(Trial("counterexamples, " + "; ".join(counterexamples), True))
 
 
 def consistent(published: str) -> Finding:
@@ -217,8 +217,8 @@ def exceeds_true_rank(published: str, rank: int, n_items: int, m: int) -> Findin
     above = float(protocol.sf(rank)[rank - 1]) if rank <= m else 0.0
     mean = float(protocol.mean(rank))
     certain = float(protocol.pmf(1)[0])
-    every = np.arange(2, n_items + 1)
-    lower = bool((protocol.mean(every) < every).all())
+    ranks = np.arange(2, n_items + 1)
+    lower = bool((protocol.mean(ranks) < ranks).all())
     stated = Trial(
         f"P(sampled rank > {rank}) = {above:.2g} at true rank {rank}, m = {m}, n = {n_items:,}",
         published == "always" and above == 0 and certain == 0,

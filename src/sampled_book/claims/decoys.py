@@ -24,17 +24,17 @@ def set_probability(published: str, event: str) -> Cases:
     """A formula in g and N for the probability of an event, over every set of up to 6 decoys."""
     happens = {"no good decoy": lambda good: not any(good), "a good decoy": any}[event]
     for g, n in product([Fraction(1, 100), Fraction(1, 3), Fraction(9, 10)], range(1, 7)):
-        every = [good for good in product([0, 1], repeat=n) if happens(good)]
-        found = sum(prod(g if one else 1 - g for one in good) for good in every)
-        yield f"g = {g}, N = {n}", evaluate(published, g=g, N=n), Fraction(found)
+        sets = [good for good in product([0, 1], repeat=n) if happens(good)]
+        probability = sum(prod(g if is_good else 1 - g for is_good in good) for good in sets)
+        yield f"g = {g}, N = {n}", evaluate(published, g=g, N=n), Fraction(probability)
 
 
 @checked("the package")
 def required_goodness(published: str) -> Cases:
     """A formula in N and the confidence c for 1 - g, at which a set holds no good item."""
     for n, c in product([1, 10, 100, 1000], [0.5, 0.95, 0.999]):
-        found = 1 - float(decoys.largest_goodness(n, c))
-        yield f"N = {n}, c = {c}", evaluate(published, N=n, c=c), found
+        bad_share = 1 - float(decoys.largest_goodness(n, c))
+        yield f"N = {n}, c = {c}", evaluate(published, N=n, c=c), bad_share
 
 
 def _power(value: float) -> float:
@@ -85,10 +85,13 @@ def one_in(published: str, n: int, confidence: float) -> Finding:
 def probably_clean(published: str, n: int) -> Finding:
     """That N random items hold a good one with a probability below one half, as in "< 1/2"."""
     limit = float(Fraction(published.removeprefix("<").strip()))
-    found = float(decoys.misclassified(n, MILLER))
+    probability = float(decoys.misclassified(n, MILLER))
     rare = float(decoys.largest_goodness(n, 1 - limit)) if limit > 0 else 0.0
     return judge(
-        Trial(f"probability {found:.5f} if {MILLER:.0%} of the items are good", found < limit),
+        Trial(
+            f"probability {probability:.5f} if {MILLER:.0%} of the items are good",
+            probability < limit,
+        ),
         Trial(
             f"probability below {published.removeprefix('<').strip()}",
             rare > 0,
@@ -101,26 +104,26 @@ def below_the_adage(published: str, sizes: list[int], confidence: float) -> Find
     """That clean sets of these sizes need a smaller goodness than an adage says there is."""
     limits = {n: float(decoys.largest_goodness(n, confidence)) for n in sizes}
     share = Printed.parse(published).value / 100
-    most = decoys.largest_sample(share, confidence)
+    largest = decoys.largest_sample(share, confidence)
     text = ", ".join(f"{100 * g:.4f}% for N = {n}" for n, g in limits.items())
     holds = all(g < share for g in limits.values())
-    return judge(Trial(f"{text}; at {published} a clean set has at most {most} decoys", holds))
+    return judge(Trial(f"{text}; at {published} a clean set has at most {largest} decoys", holds))
 
 
 def users_differ(published: str, n: int, correlation: float, confidence: float) -> Finding:
     """That users who differ change the probability of a clean set by less than this factor."""
-    alike, apart = (float(decoys.pmf(n, MILLER, rho)[0]) for rho in (0.0, correlation))
+    p_equal, p_varied = (float(decoys.pmf(n, MILLER, rho)[0]) for rho in (0.0, correlation))
     factor = float(Printed.parse(published).value)
     shown = (
-        f"{100 * alike:.4f}% of the sets are clean if all users like {MILLER:.0%} of the items, "
-        f"and {apart:.0%} if that is their mean and two decoys of a user have a correlation of "
+        f"{100 * p_equal:.4f}% of the sets are clean if all users like {MILLER:.0%} of the items, "
+        f"and {p_varied:.0%} if that is their mean and two decoys of a user have a correlation of "
         f"{correlation:g}"
     )
     return judge(
-        Trial(shown, max(alike, apart) < factor * min(alike, apart)),
+        Trial(shown, max(p_equal, p_varied) < factor * min(p_equal, p_varied)),
         Trial(
             shown,
-            max(alike, apart) < confidence,
+            max(p_equal, p_varied) < confidence,
             f"the analysis is its conclusion, that sets are not clean with {confidence:.0%} "
             "certainty",
         ),
@@ -136,15 +139,15 @@ def one_at_a_time(published: str, n: int) -> Finding:
     tests, unrated = (9, 6, 6, 1), (8, 7, 5, 4, 3, 2)
     gap = 0.0
     for score in tests:
-        above = [sum(other > score for other in drawn) for drawn in combinations(unrated, n)]
-        found = np.bincount(above, minlength=n + 1) / comb(len(unrated), n)
-        better = sum(other > score for other in unrated)
-        one = [np.array([[above]]) for above in (better, 0, 0)]
-        alone = RelevantSets(one[0], one[1], one[2], np.array([len(unrated)])).pmf(n)[0, 0]
-        gap = max(gap, float(np.abs(found - alone).max()))
-    same = gap < 1e-12
+        above = [sum(rival > score for rival in drawn) for drawn in combinations(unrated, n)]
+        pmf = np.bincount(above, minlength=n + 1) / comb(len(unrated), n)
+        better = sum(rival > score for rival in unrated)
+        counts = [np.array([[above]]) for above in (better, 0, 0)]
+        solo = RelevantSets(counts[0], counts[1], counts[2], np.array([len(unrated)])).pmf(n)[0, 0]
+        gap = max(gap, float(np.abs(pmf - solo).max()))
+    is_same = gap < 1e-12
     text = f"the distributions of {len(tests)} test items differ by {gap:.1g}"
-    return judge(Trial(text if not same else "no difference", same == (published == "same")))
+    return judge(Trial(text if not is_same else "no difference", is_same == (published == "same")))
 
 
 def size_depends_on(published: str, confidence: float) -> Finding:
@@ -152,7 +155,7 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 
     Prevalence may be the share of the items that are good, or their number.
     """
-    wanted = read_list(published)
+    claimed = read_list(published)
     pools, good = (10_000, 100_000, 1_000_000), (10, 100, 1000)
 
     def largest(n_good: int, pool: int) -> int:
@@ -160,11 +163,11 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 
     def trial(by_size: list[int], by_prevalence: list[int], setting: str) -> Trial:
         sizes = {"size": by_size, "prevalence": by_prevalence}
-        found = [name for name, n in sizes.items() if max(n) > 1.1 * min(n)]
+        factors = [name for name, n in sizes.items() if max(n) > 1.1 * min(n)]
         text = "; ".join(
             f"N = {', '.join(f'{n:,}' for n in values)} by {name}" for name, values in sizes.items()
         )
-        return Trial(text, found == wanted, setting)
+        return Trial(text, factors == claimed, setting)
 
     by_prevalence = [largest(count, pools[1]) for count in good]
     return judge(
@@ -180,9 +183,9 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 def perfect_loses(published: str, n: int, goodness: float, n_test: int, placement: str) -> Finding:
     """The metrics on which good decoys make a perfect recommender lose to one without them."""
     names = read_list(published)
-    law = decoys.pmf(n, goodness)
+    pmf = decoys.pmf(n, goodness)
     lost = {
-        name: decoys.loss(law, decoys.perfect(metric(name), n, n_test, placement)) for name in names
+        name: decoys.loss(pmf, decoys.perfect(metric(name), n, n_test, placement)) for name in names
     }
     text = by_metric(lost, ".3f")
     return judge(Trial(f"loss of {text}", all(cost > 1e-3 for cost in lost.values())))

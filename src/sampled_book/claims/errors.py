@@ -54,7 +54,7 @@ def better_estimate(view: View, published: str, kinds: list[str]) -> Trial:
     """Corrections whose root mean squared error in one run is below the uncorrected one's."""
     errors = {column: _run_errors(view, kinds, column) for column in COLUMNS}
     better = all((errors[column] < errors["uncorrected"]).all() for column in CORRECTED)
-    text = listed({column: each.mean() for column, each in errors.items()}, ".2f")
+    text = listed({column: column_errors.mean() for column, column_errors in errors.items()}, ".2f")
     return Trial(f"mean error in points: {text}", better and published == "all")
 
 
@@ -65,12 +65,12 @@ def bias_depends_less(view: View, published: str, kinds: list[str]) -> Trial:
     for column in COLUMNS:
         spread[column] = 0.0
         for kind in kinds:
-            both = view.both(kind, column)
-            gaps = [np.ptp([mean[name] - true[name] for name in true]) for true, mean in both]
+            seed_means = view.both(kind, column)
+            gaps = [np.ptp([mean[name] - true[name] for name in true]) for true, mean in seed_means]
             spread[column] = max(spread[column], float(np.max(gaps)))
     text = listed(spread, ".1f")
-    less = all(spread[column] < spread["uncorrected"] for column in CORRECTED)
-    return Trial(f"biases differ by up to {text} points", less and published == "all")
+    is_smaller = all(spread[column] < spread["uncorrected"] for column in CORRECTED)
+    return Trial(f"biases differ by up to {text} points", is_smaller and published == "all")
 
 
 @tried_for("XYZ")
@@ -80,8 +80,8 @@ def error_is(view: View, published: str, kinds: list[str]) -> Trial:
         (run.mean - true) ** 2 / ((run.mean - true) ** 2 + run.sd**2)
         for true, run, _ in exact_and_run(view, kinds, "uncorrected")
     ]
-    found = "bias" if min(shares) > 0.5 else "variance" if max(shares) < 0.5 else "either"
-    return Trial(f"{min(shares):.2%} or more of it is bias squared", found == published)
+    dominant = "bias" if min(shares) > 0.5 else "variance" if max(shares) < 0.5 else "either"
+    return Trial(f"{min(shares):.2%} or more of it is bias squared", dominant == published)
 
 
 def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
@@ -97,10 +97,14 @@ def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
                 run.sd / plain.sd / (run.mean / plain.mean if relative else 1.0)
                 for _, run, plain in exact_and_run(view, kinds, column)
             ]
-        higher = all(min(each) > 1 for each in ratios.values())
-        text = listed({column: min(each) for column, each in ratios.items()}, ".2g")
-        what = "relative standard deviation" if relative else "standard deviation"
-        return Trial(f"smallest ratio of {what}: {text}", higher and published == "higher variance")
+        higher = all(min(column_ratios) > 1 for column_ratios in ratios.values())
+        text = listed(
+            {column: min(column_ratios) for column, column_ratios in ratios.items()}, ".2g"
+        )
+        measure = "relative standard deviation" if relative else "standard deviation"
+        return Trial(
+            f"smallest ratio of {measure}: {text}", higher and published == "higher variance"
+        )
 
     return try_or_else(
         lambda view: look(view, False),
@@ -140,24 +144,27 @@ def monotone_not_needed(published: str, kinds: list[str], column: str, m: int) -
     """
 
     def of_least_bias(view: View) -> Trial:
-        found = []
+        deviations = []
         for kind in kinds:
             n = study.mean_catalogue()
             free = estimators.least_bias(metric(kind), Protocol(n, m))
-            law = study.moments("Y", view.reading, view.replacement).first.sum(
+            pmf = study.moments("Y", view.reading, view.replacement).first.sum(
                 axis=0
             ) @ thinned_pmf(m)
-            found.append(float(np.sqrt(law @ (free.values - law @ free.values) ** 2)))
-        sd = 100 * min(found) / np.sqrt(study.N_USERS)
+            deviations.append(float(np.sqrt(pmf @ (free.values - pmf @ free.values) ** 2)))
+        sd = 100 * min(deviations) / np.sqrt(study.N_USERS)
         text = f"with {m} negatives the average of Y by least bias has a sd of {sd:.2g} points"
         return Trial(text, sd < 1 and published == "not essential")
 
     def of_column(view: View) -> Trial:
         rises, falls = (
-            [np.diff(study.corrected(c, kind, study.mean_catalogue()).values) for kind in kinds]
-            for c in (column, "BV 1")
+            [
+                np.diff(study.corrected(method, kind, study.mean_catalogue()).values)
+                for kind in kinds
+            ]
+            for method in (column, "BV 1")
         )
-        errors = [_run_errors(view, kinds, c).mean() for c in (column, "BV 1")]
+        errors = [_run_errors(view, kinds, method).mean() for method in (column, "BV 1")]
         text = f"mean error {errors[0]:.2f} points with {column}, {errors[1]:.2f} with BV 1"
         differ = all((d > 0).any() for d in rises) and all((d <= 1e-12).all() for d in falls)
         holds = differ and bool(errors[0] < errors[1]) and published == "not essential"
@@ -195,9 +202,17 @@ def gains_from_users(view: View, published: str, kinds: list[str], few: int) -> 
 @tried_for("XYZ")
 def agree_on_the_wrong(view: View, published: str, kinds: list[str]) -> Trial:
     """The least number of comparisons on which nearly all uncorrected runs agree, and are wrong."""
-    found = {at: c for at, c in chances(view, "uncorrected").items() if at[1] in kinds}
-    wrong = [pair_name(*at) for at, chance in found.items() if chance < 0.001]
-    return Trial(f"{len(wrong)} of {len(found)}: {', '.join(wrong)}", len(wrong) >= int(published))
+    kind_chances = {
+        comparison: c
+        for comparison, c in chances(view, "uncorrected").items()
+        if comparison[1] in kinds
+    }
+    wrong = [
+        pair_name(*comparison) for comparison, chance in kind_chances.items() if chance < 0.001
+    ]
+    return Trial(
+        f"{len(wrong)} of {len(kind_chances)}: {', '.join(wrong)}", len(wrong) >= int(published)
+    )
 
 
 def least_bias_observed(published: str, kinds: list[str]) -> Finding:
@@ -229,14 +244,18 @@ def low_bias_and_variance(published: str, kinds: list[str]) -> Finding:
     Or else a bias within a tenth of the uncorrected metric's.
     """
 
-    def look(view: View, against: str) -> Trial:
+    def look(view: View, baseline: str) -> Trial:
         rows = list(exact_and_run(view, kinds, published))
-        base = [t if against == "exact" else abs(plain.mean - t) for t, _, plain in rows]
-        bias = [abs(run.mean - t) / b for (t, run, _), b in zip(rows, base, strict=True)]
-        spread = [run.sd / t for t, run, _ in rows]
+        scales = [
+            true if baseline == "exact" else abs(plain.mean - true) for true, _, plain in rows
+        ]
+        bias = [
+            abs(run.mean - true) / scale for (true, run, _), scale in zip(rows, scales, strict=True)
+        ]
+        spread = [run.sd / true for true, run, _ in rows]
         text = (
-            f"bias {min(bias):.1%} to {max(bias):.1%} of the {against} value's"
-            if against != "exact"
+            f"bias {min(bias):.1%} to {max(bias):.1%} of the {baseline} value's"
+            if baseline != "exact"
             else f"bias {min(bias):.0%} to {max(bias):.0%} of the exact value"
         )
         holds = max(bias) < 0.1 and max(spread) < 0.1
@@ -256,10 +275,10 @@ def low_bias_and_variance(published: str, kinds: list[str]) -> Finding:
 def less_biased(view: View, published: str, kinds: list[str]) -> Trial:
     """Whether a column's bias is less than the uncorrected metric's for each recommender."""
     rows = exact_and_run(view, kinds, published)
-    both = np.abs([(run.mean - true, plain.mean - true) for true, run, plain in rows])
-    (low, least), (high, most) = both.min(axis=0), both.max(axis=0)
-    text = f"{low:.1f} to {high:.1f} points, uncorrected {least:.1f} to {most:.1f}"
-    return Trial(text, bool((both[:, 0] < both[:, 1]).all()))
+    errors = np.abs([(run.mean - true, plain.mean - true) for true, run, plain in rows])
+    (low, plain_low), (high, plain_high) = errors.min(axis=0), errors.max(axis=0)
+    text = f"{low:.1f} to {high:.1f} points, uncorrected {plain_low:.1f} to {plain_high:.1f}"
+    return Trial(text, bool((errors[:, 0] < errors[:, 1]).all()))
 
 
 def more_sources(published: str, kinds: list[str], column: str) -> Finding:
@@ -281,8 +300,8 @@ def more_sources(published: str, kinds: list[str], column: str) -> Finding:
             f"negatives are {min(shares):.0%} to {max(shares):.0%} of the variance of an average; "
             f"a difference is {min(factors):.2f} to {max(factors):.2f} as many standard errors"
         )
-        found = "harder" if max(factors) < 1 else "easier" if min(factors) > 1 else "either"
-        return Trial(text, found == published, setting)
+        verdict = "harder" if max(factors) < 1 else "easier" if min(factors) > 1 else "either"
+        return Trial(text, verdict == published, setting)
 
     setting = max(SETTINGS.values(), key=len)
     return judge(trial(PRINTED, ""), trial(REPRODUCED, setting), unsettled=OWN_RUNS)
@@ -293,20 +312,20 @@ def _variances(name: str, reading: str, kind: str, column: str) -> tuple[float, 
     """Variance of a user's expected value over users, and of the value over negatives."""
     _, first, second = study.moments(name, study.variants(name, reading)[0], False)
     values = study.corrected(column, kind, study.mean_catalogue()).values
-    law = first.sum(axis=0)
+    pmf = first.sum(axis=0)
     square = float(values @ second.sum(axis=0) @ values)
-    return square - float(law @ values) ** 2, float(law @ values**2) - square
+    return square - float(pmf @ values) ** 2, float(pmf @ values**2) - square
 
 
-def _indicated(view: View, kinds: list[str], column: str, level: float) -> float:
+def _indicated(view: View, kinds: list[str], column: str, threshold: float) -> float:
     """How often a difference beyond so many standard deviations of a run has the right sign.
 
     The probability is averaged over pairs, metrics and seeds of X.
     """
     gaps = np.array(
-        [g for pair in PAIRS for kind in kinds for g in pair_gaps(view, *pair, kind, column)]
+        [gap for pair in PAIRS for kind in kinds for gap in pair_gaps(view, *pair, kind, column)]
     )
-    right, wrong = special.ndtr(gaps - level), special.ndtr(-gaps - level)
+    right, wrong = special.ndtr(gaps - threshold), special.ndtr(-gaps - threshold)
     return float(np.mean(right / (right + wrong)))
 
 
@@ -314,9 +333,13 @@ def _indicated(view: View, kinds: list[str], column: str, level: float) -> float
 def stronger_indication(view: View, published: str, kinds: list[str], level: float) -> Trial:
     """The corrections whose differences, once found, are right more often than uncorrected ones."""
     columns = CORRECTED if published == "all" else tuple(published.split(", "))
-    found = {c: _indicated(view, kinds, c, level) for c in ("uncorrected", *CORRECTED)}
-    text = listed(found, ".1%")
-    stronger = tuple(c for c in CORRECTED if found[c] > found["uncorrected"])
+    right_shares = {
+        column: _indicated(view, kinds, column, level) for column in ("uncorrected", *CORRECTED)
+    }
+    text = listed(right_shares, ".1%")
+    stronger = tuple(
+        column for column in CORRECTED if right_shares[column] > right_shares["uncorrected"]
+    )
     return Trial(f"right in {text}", stronger == columns)
 
 
@@ -328,24 +351,27 @@ def indication(published: str, kinds: list[str], level: float) -> Finding:
     """
 
     def look(view: View, runs: str) -> Trial:
-        found = {}
+        right_shares = {}
         for column in BV_COLUMNS:
             if runs == "one":
-                found[column] = _indicated(view, kinds, column, level)
+                right_shares[column] = _indicated(view, kinds, column, level)
                 continue
             gaps = [
-                g for pair in PAIRS for kind in kinds for g in pair_gaps(view, *pair, kind, column)
+                gap
+                for pair in PAIRS
+                for kind in kinds
+                for gap in pair_gaps(view, *pair, kind, column)
             ]
-            found[column] = float(np.mean(np.array(gaps) > 0))
-        text = listed(found, ".1%")
-        rises = all(b >= a for a, b in itertools.pairwise(found.values()))
+            right_shares[column] = float(np.mean(np.array(gaps) > 0))
+        text = listed(right_shares, ".1%")
+        rises = all(b >= a for a, b in itertools.pairwise(right_shares.values()))
         return Trial(f"right in {text}", rises and published == "stronger")
 
-    one = Step("", (View(REPRODUCED),))
-    many = "the experiment is rerun until the variance of the negatives has gone"
+    one_run = Step("", (View(REPRODUCED),))
+    many_runs = "the experiment is rerun until the variance of the negatives has gone"
     return judge(
-        of_all_views(one, lambda view: look(view, "one")),
-        of_all_views(Step(many, one.views), lambda view: look(view, "many")),
+        of_all_views(one_run, lambda view: look(view, "one")),
+        of_all_views(Step(many_runs, one_run.views), lambda view: look(view, "many")),
         unsettled=OWN_RUNS,
     )
 
@@ -357,16 +383,16 @@ def still_prone(view: View, published: str, kinds: list[str]) -> Trial:
     By variance: right in expectation, and in less than 95% of runs. By bias: wrong in expectation.
     """
     cells = {
-        (at, column): chance
+        (comparison, column): chance
         for column in CORRECTED
-        for at, chance in chances(view, column).items()
-        if at[1] in kinds
+        for comparison, chance in chances(view, column).items()
+        if comparison[1] in kinds
     }
     missed = sum(0.5 < chance < 0.95 for chance in cells.values())
     wrong = sum(chance < 0.5 for chance in cells.values())
-    found = [name for name, count in (("variance", missed), ("bias", wrong)) if count]
+    failures = [name for name, count in (("variance", missed), ("bias", wrong)) if count]
     text = f"of {len(cells)} cells {missed} by variance, {wrong} by bias"
-    return Trial(text, ", ".join(found) == published)
+    return Trial(text, ", ".join(failures) == published)
 
 
 def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding:
@@ -383,11 +409,13 @@ def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding
         return y - x
 
     gaps = {kind: gap(kind) for kind in named}
-    found = [kind for kind, each in gaps.items() if (each > 0) == (state == "in order")]
-    shown_ = ", ".join(metric(kind).label for kind in found) or "none"
-    text = f"{state} with m = {m:,}: {shown_}"
+    in_state = [
+        kind for kind, difference in gaps.items() if (difference > 0) == (state == "in order")
+    ]
+    labels = ", ".join(metric(kind).label for kind in in_state) or "none"
+    text = f"{state} with m = {m:,}: {labels}"
     return judge(
-        Trial(text, found == named),
-        Trial(text, "recall@10" in found, "said of Recall@10 alone, as figure 6 of KDD 2020"),
+        Trial(text, in_state == named),
+        Trial(text, "recall@10" in in_state, "said of Recall@10 alone, as figure 6 of KDD 2020"),
         unsettled=OWN_RUNS,
     )

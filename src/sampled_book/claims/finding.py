@@ -92,10 +92,10 @@ def judge(*trials: Trial, note: str = "", unsettled: str = "") -> Finding:
         if trial.holds:
             evidence = _joined(f"As stated: {trials[0].ours}.", note) if trial.setting else ""
             return Finding(trial.ours, True, trial.setting, evidence, trial.distances, unsettled)
-    found = f"We find {trials[0].ours}"
+    summary = f"We find {trials[0].ours}"
     if len(trials) > 1:
-        found += f" as stated, and {trials[-1].ours} if {trials[-1].setting}"
-    evidence = _joined(f"{found}.", note)
+        summary += f" as stated, and {trials[-1].ours} if {trials[-1].setting}"
+    evidence = _joined(f"{summary}.", note)
     return Finding(trials[-1].ours, False, "", evidence, trials[-1].distances, unsettled)
 
 
@@ -175,8 +175,8 @@ def made_by(
     """
 
     def check_of(look: Callable[..., Any]) -> Callable[..., Finding]:
-        def check(*args: Any, **given: Any) -> Finding:
-            return settle(lambda *case: look(*case, *args, **given))
+        def check(*args: Any, **claim_args: Any) -> Finding:
+            return settle(lambda *case: look(*case, *args, **claim_args))
 
         check.__name__, check.__doc__ = look.__name__, look.__doc__
         check.__module__ = look.__module__
@@ -185,13 +185,13 @@ def made_by(
     return check_of
 
 
-def read_list(published: str, by: str = ",") -> list[str]:
+def read_list(published: str, separator: str = ",") -> list[str]:
     """Read "ap, ndcg"; or, by another sign, "X > Y".
 
     >>> read_list("ap, ndcg"), read_list("X > Y", ">")
     (['ap', 'ndcg'], ['X', 'Y'])
     """
-    return [part.strip() for part in published.split(by)]
+    return [part.strip() for part in published.split(separator)]
 
 
 def one_of(published: str, *words: str) -> None:

@@ -35,14 +35,14 @@ def metric_of_set(published: str, kind: str) -> Cases:
         items = [Fraction(i) for i in range(1, n + 1)]
         for size in range(1, n):
             for ranks in combinations(items, size):
-                others = [item for item in items if item not in ranks]
+                irrelevant = [item for item in items if item not in ranks]
                 for k in [None] if kind == "auc" else range(1, n + 1):
                     cut = Fraction(k or n)
                     names = {"n": Fraction(n), "R": Fraction(size), "k": cut}
-                    value = evaluate(published, ranks=ranks, others=others, **names)
-                    ours = metric(kind if k is None else f"{kind}@{k}")
-                    found = ours.of_set([int(r) for r in ranks], n_items=n)
-                    yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, found
+                    value = evaluate(published, ranks=ranks, others=irrelevant, **names)
+                    metric_ = metric(kind if k is None else f"{kind}@{k}")
+                    package_value = metric_.of_set([int(r) for r in ranks], n_items=n)
+                    yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, package_value
 
 
 @checked("the formula for sets")
@@ -50,11 +50,11 @@ def metric_of_rank(published: str, kind: str, cutoff: bool) -> Cases:
     """Eqs 7-13: the formula for one relevant item is that for a set, with a set of one."""
     for n in range(2, 21):
         for k in range(1, n + 1) if cutoff else [None]:
-            ours = metric(kind if k is None else f"{kind}@{k}")
+            metric_ = metric(kind if k is None else f"{kind}@{k}")
             for r in range(1, n + 1):
                 names = {"n": Fraction(n), "r": Fraction(r), "k": Fraction(k or n)}
-                found = ours.of_set([r], n_items=n)
-                yield f"r = {r}, n = {n}, k = {k}", evaluate(published, **names), found
+                set_value = metric_.of_set([r], n_items=n)
+                yield f"r = {r}, n = {n}, k = {k}", evaluate(published, **names), set_value
 
 
 @checked("each other")
@@ -90,8 +90,8 @@ def equal_metrics_of_sets(published: str) -> Finding:
                     )
                     yield f"ranks {list(ranks)}, k = {k}", a, b
 
-        found = compared(cases(), "each other")
-        return Trial(found.ours, found.holds, setting)
+        finding = compared(cases(), "each other")
+        return Trial(finding.ours, finding.holds, setting)
 
     return judge(trial(5, ""), trial(1, "there is one relevant item"))
 
@@ -119,8 +119,8 @@ def mean_over_instances(published: str) -> Cases:
     for kind in ("auc", "ap", "recall@2", "precision@2"):
         for ranks in combinations_with_replacement(range(1, 7), 3):
             values = [exact_metric(metric(kind), r, 6) for r in ranks]
-            found = float(metric(kind)(ranks, n_items=6).mean())
-            yield f"{kind}, ranks {ranks}", evaluate(published, values=values, D=3), found
+            package_value = float(metric(kind)(ranks, n_items=6).mean())
+            yield f"{kind}, ranks {ranks}", evaluate(published, values=values, D=3), package_value
 
 
 @checked("the package's verdicts")
@@ -133,23 +133,23 @@ def consistency_of_pairs(published: str, kind: str) -> Cases:
     lists = list(combinations_with_replacement(range(1, n + 1), 2))
     estimator = naive(metric(kind), Protocol(n, m))
     exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
-    laws = {r: exact_pmf(n, m, r, True) for r in range(1, n + 1)}
+    pmfs = {r: exact_pmf(n, m, r, True) for r in range(1, n + 1)}
     sampled = {
         ranks: sum(
             p * exact_metric(metric(kind), i + 1, m + 1)
             for r in ranks
-            for i, p in enumerate(laws[r])
+            for i, p in enumerate(pmfs[r])
         )
         for ranks in lists
     }
     assert estimator.values.size == m + 1
     for a, b in combinations(lists, 2):
-        both = [
+        verdicts = [
             evaluate(published, exact=exact, expected=sampled, A=x, B=y)
             for x, y in ((a, b), (b, a))
         ]
-        found = expected_differences({"A": a, "B": b}, kind, Protocol(n, m))["consistent"].item()
-        yield f"ranks {a} and {b}", int(all(both)), int(found)
+        holds = expected_differences({"A": a, "B": b}, kind, Protocol(n, m))["consistent"].item()
+        yield f"ranks {a} and {b}", int(all(verdicts)), int(holds)
 
 
 @checked("a count of the n - 1 negatives")
@@ -158,21 +158,21 @@ def one_draw(published: str) -> Cases:
     for n in range(2, 31):
         for r in range(1, n + 1):
             value = evaluate(published, n=Fraction(n), r=Fraction(r))
-            above = [item for item in range(1, n + 1) if item != r]
-            found = Fraction(sum(item < r for item in above), len(above))
-            yield f"r = {r}, n = {n}", value, found
+            negatives = [item for item in range(1, n + 1) if item != r]
+            share_above = Fraction(sum(item < r for item in negatives), len(negatives))
+            yield f"r = {r}, n = {n}", value, share_above
 
 
 def one_draw_at(published: str) -> Finding:
     """The probability that a draw is above the item at ranks 1 and n, as in "0, 1"."""
     claimed = [Fraction(part.strip()) for part in published.split(",")]
     for n in range(2, 21):
-        found = []
+        shares = []
         for r in (1, n):
-            others = [j for j in range(1, n + 1) if j != r]
-            found.append(Fraction(sum(j < r for j in others), len(others)))
-        if found != claimed:
-            text = f"{found[0]} at rank 1 and {found[1]} at rank {n} of {n}"
+            negatives = [j for j in range(1, n + 1) if j != r]
+            shares.append(Fraction(sum(j < r for j in negatives), len(negatives)))
+        if shares != claimed:
+            text = f"{shares[0]} at rank 1 and {shares[1]} at rank {n} of {n}"
             return judge(Trial(text, False))
     return judge(Trial("by counting, for every n up to 20", True))
 
@@ -180,7 +180,7 @@ def one_draw_at(published: str) -> Finding:
 @cache
 def _samples(n: int, m: int, r: int, replacement: bool) -> tuple[int, ...]:
     """The sampled rank in every equally likely sample."""
-    return tuple(found for (found,) in every_sample([r], n, m, replacement))
+    return tuple(sampled_rank for (sampled_rank,) in every_sample([r], n, m, replacement))
 
 
 def _average(value_of: Callable[[int], Any], ranks: Sequence[int]) -> Any:
@@ -204,11 +204,11 @@ def sampled_rank_law(published: str, replacement: bool) -> Cases:
         ranks = _samples(n, m, r, replacement)
         package = Protocol(n, m, replacement=replacement).pmf(r)
         for i in range(m + 1):
-            where = f"n = {n}, m = {m}, r = {r}, i = {i}"
+            case = f"n = {n}, m = {m}, r = {r}, i = {i}"
             p = Fraction(r - 1, n - 1)
             value = evaluate(published, n=n, m=m, r=r, i=i, p=p)
-            yield where, value, Fraction(ranks.count(i + 1), len(ranks))
-            yield where, value, float(package[i])
+            yield case, value, Fraction(ranks.count(i + 1), len(ranks))
+            yield case, value, float(package[i])
 
 
 @checked("every sample, and the package")
@@ -217,10 +217,10 @@ def mean_sampled_rank(published: str, replacement: bool) -> Cases:
     for n, m, r in _small_cases(replacement):
         ranks = _samples(n, m, r, replacement)
         value = evaluate(published, n=Fraction(n), m=m, r=r)
-        where = f"n = {n}, m = {m}, r = {r}"
-        yield where, value, Fraction(sum(ranks), len(ranks))
+        case = f"n = {n}, m = {m}, r = {r}"
+        yield case, value, Fraction(sum(ranks), len(ranks))
         package = Protocol(n, m, replacement=replacement).pmf(r)
-        yield where, value, float(package @ np.arange(1, m + 2))
+        yield case, value, float(package @ np.arange(1, m + 2))
 
 
 @checked("the average over every sample, and the package")
@@ -229,20 +229,20 @@ def expectation(published: str, replacement: bool) -> Cases:
     for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
-            law = exact_pmf(n, m, r, replacement)
+            pmf = exact_pmf(n, m, r, replacement)
 
             def value_of(i: int, kind: str = kind, m: int = m) -> Any:
                 return exact_metric(metric(kind), int(i), m + 1)
 
-            def p_of(i: int, law: list[Fraction] = law) -> Fraction:
-                return law[int(i) - 1]
+            def p_of(i: int, pmf: list[Fraction] = pmf) -> Fraction:
+                return pmf[int(i) - 1]
 
             value = evaluate(published, p=p_of, M=value_of, m=m)
-            found = _average(value_of, ranks)
-            where = f"{kind}, n = {n}, m = {m}, r = {r}"
-            yield where, value, found
+            average = _average(value_of, ranks)
+            case = f"{kind}, n = {n}, m = {m}, r = {r}"
+            yield case, value, average
             yield (
-                where,
+                case,
                 value,
                 float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r)),
             )
@@ -262,9 +262,9 @@ def mean_of_expectations(published: str) -> Cases:
                 for r in ranks
             ]
             pairs = [Fraction(a + b, 2) for a, b in product(*values)]
-            each = [sum(v) / len(v) for v in values]
-            found = sum(pairs) / len(pairs)
-            yield f"{kind}, ranks {ranks}", evaluate(published, E=each, D=len(ranks)), found
+            means = [sum(v) / len(v) for v in values]
+            mean = sum(pairs) / len(pairs)
+            yield f"{kind}, ranks {ranks}", evaluate(published, E=means, D=len(ranks)), mean
 
 
 def expectation_depends_on(published: str) -> Finding:
@@ -272,12 +272,12 @@ def expectation_depends_on(published: str) -> Finding:
     base = {"r": 20, "m": 50, "n": 1_000}
     moved = []
     for name in base:
-        other = base | {name: base[name] * 2}
-        one, two = (
-            float(naive(metric("ap"), Protocol(c["n"], c["m"])).expected(c["r"]))
-            for c in (base, other)
+        doubled = base | {name: base[name] * 2}
+        base_value, doubled_value = (
+            float(naive(metric("ap"), Protocol(sizes["n"], sizes["m"])).expected(sizes["r"]))
+            for sizes in (base, doubled)
         )
-        if not same(one, two):
+        if not same(base_value, doubled_value):
             moved.append(name)
     return judge(Trial(", ".join(moved), set(read_list(published)) == set(moved)))
 
@@ -295,15 +295,15 @@ def expected_metric(
         for k in cutoffs:
             name = kind if k is None else f"{kind}@{k}"
             for n, m, r in _small_cases(replacement, first_rank):
-                law = exact_pmf(n, m, r, replacement)
+                pmf = exact_pmf(n, m, r, replacement)
                 names = _names(n, m, r, k)
-                value = evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
+                value = evaluate(published, cdf=lambda i, pmf=pmf: sum(pmf[: int(i) + 1]), **names)
                 ranks = _samples(n, m, r, replacement)
-                found = _average(partial(exact_metric, metric(name), n_items=m + 1), ranks)
-                where = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
-                yield where, value, found
+                average = _average(partial(exact_metric, metric(name), n_items=m + 1), ranks)
+                case = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
+                yield case, value, average
                 yield (
-                    where,
+                    case,
                     value,
                     float(naive(metric(name), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
@@ -354,15 +354,15 @@ def _digits_cases(published: str, replacement: bool) -> Cases:
 
 def constant_at_first_rank(published: str) -> Finding:
     """The sampled AP of an item at rank 1 is the same in every sample."""
-    found = {
+    values = {
         Fraction(1, rank)
         for replacement in (True, False)
         for n, m, r in _small_cases(replacement)
         if r == 1
         for rank in _samples(n, m, r, replacement)
     }
-    shown = ", ".join(map(str, sorted(found)))
-    return judge(Trial(f"{shown} in every sample", found == {Fraction(published)}))
+    shown = ", ".join(map(str, sorted(values)))
+    return judge(Trial(f"{shown} in every sample", values == {Fraction(published)}))
 
 
 def unbiased_auc(published: str, law: str) -> Finding:
@@ -384,8 +384,8 @@ def unbiased_auc(published: str, law: str) -> Finding:
                 for r in range(1, n + 1):
                     value = evaluate(published, n=Fraction(n), r=r)
                     terms = enumerate(law_of(n, m, r))
-                    found = sum(p * Fraction(m - i, m) for i, p in terms)
-                    yield f"n = {n}, m = {m}, r = {r}", value, found
+                    mean = sum(p * Fraction(m - i, m) for i, p in terms)
+                    yield f"n = {n}, m = {m}, r = {r}", value, mean
 
     return compared(cases(), f"the sum over the {law} law")
 
@@ -468,16 +468,16 @@ def prefers_first_position(published: str) -> Finding:
 
 def verdicts_agree(published: str, m: int = 1) -> Finding:
     """With m negatives every sensible metric orders any two recommenders as exact AUC does."""
-    n, against = 6, metric(published)
+    n, reference = 6, metric(published)
     lists = np.array(list(combinations_with_replacement(range(1, n + 1), 3)))
-    exact = against(lists, n).sum(axis=1).round(9)
+    exact = reference(lists, n).sum(axis=1).round(9)
     pairs = np.sign(exact[:, None] - exact)
     for kind in TOP_AWARE:
         mean = naive(metric(kind), Protocol(n, m)).expected(lists).sum(axis=1).round(9)
         differ = np.argwhere(np.sign(mean[:, None] - mean) != pairs)
         if differ.size:
             a, b = (tuple(lists[i].tolist()) for i in differ[0])
-            text = f"{metric(kind).label} and {against.label} order ranks {a} and {b} differently"
+            text = f"{metric(kind).label} and {reference.label} order ranks {a} and {b} differently"
             return judge(Trial(f"{text} at m = {m}", False))
     return judge(
         Trial(f"{len(TOP_AWARE)} metrics agree on all {exact.size**2:,} pairs at n = {n}", True)
@@ -517,18 +517,18 @@ def any_distribution(published: str, kind: str) -> Cases:
             if sum(parts):
                 yield f"law {parts}", [Fraction(part, sum(parts)) for part in parts]
 
-    for where, law in laws():
-        for k in range(1, len(law) + 1):
+    for case, pmf in laws():
+        for k in range(1, len(pmf) + 1):
             value = evaluate(
                 published,
                 k=Fraction(k),
-                cdf=lambda i, law=law: sum(law[: int(i) + 1], Fraction(0)),
+                cdf=lambda i, pmf=pmf: sum(pmf[: int(i) + 1], Fraction(0)),
             )
-            of = metric(f"{kind}@{k}")
+            metric_ = metric(f"{kind}@{k}")
             total = sum(
-                (p * exact_metric(of, i, len(law)) for i, p in enumerate(law, 1)), Fraction(0)
+                (p * exact_metric(metric_, i, len(pmf)) for i, p in enumerate(pmf, 1)), Fraction(0)
             )
-            yield f"{where}, k = {k}", value, total
+            yield f"{case}, k = {k}", value, total
 
 
 def _weighted_law(weights: list[Fraction], m: int, r: int) -> list[Fraction]:
@@ -536,13 +536,13 @@ def _weighted_law(weights: list[Fraction], m: int, r: int) -> list[Fraction]:
 
     The first r - 1 of the negatives are above the item.
     """
-    law, total = [Fraction(0)] * (m + 1), sum(weights)
+    pmf, total = [Fraction(0)] * (m + 1), sum(weights)
     for drawn in product(range(len(weights)), repeat=m):
         chance = Fraction(1)
         for item in drawn:
             chance *= weights[item] / total
-        law[sum(item < r - 1 for item in drawn)] += chance
-    return law
+        pmf[sum(item < r - 1 for item in drawn)] += chance
+    return pmf
 
 
 def cdf_argument(published: str, n: int = 8) -> Finding:
@@ -557,7 +557,7 @@ def cdf_argument(published: str, n: int = 8) -> Finding:
         return "consistent" if same else "inconsistent"
 
     def trial(largest: int, setting: str) -> Trial:
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for replacement, m in product((True, False), range(1, largest + 1)):
             for k in range(1, min(m + 1, n)):
                 values = [
@@ -566,9 +566,9 @@ def cdf_argument(published: str, n: int = 8) -> Finding:
                 triples = zip(values, values[1:], values[2:], strict=False)
                 if any(a - 2 * b + c for a, b, c in triples):
                     name = verdict(values, k)
-                    found[name] = found.get(name, 0) + 1
-        text = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
-        return Trial(f"of those not linear at n = {n}: {text}", set(found) == {published}, setting)
+                    counts[name] = counts.get(name, 0) + 1
+        text = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+        return Trial(f"of those not linear at n = {n}: {text}", set(counts) == {published}, setting)
 
     return judge(
         trial(n - 1, ""),
@@ -605,24 +605,24 @@ def graded_reversal(published: str, n: int, m: int) -> Finding:
     """Sampling reverses the order of two rankings on NDCG with these gains, as in "3, 1"."""
     gains = [int(part) for part in published.split(",")]
     ideal = sum(gain / np.log2(i + 2) for i, gain in enumerate(sorted(gains, reverse=True)))
-    size = n - len(gains)
+    pool = n - len(gains)
 
     def exact(ranks: tuple[int, ...]) -> float:
         return float(sum(g / np.log2(r + 1) for g, r in zip(gains, ranks, strict=True)) / ideal)
 
     def expected(ranks: tuple[int, ...]) -> float:
-        others = [r for r in range(1, n + 1) if r not in ranks]
-        seen = []
-        for drawn in combinations(others, m):
-            among = sorted((*ranks, *drawn))
-            seen.append(exact(tuple(among.index(r) + 1 for r in ranks)))
-        return float(np.mean(seen))
+        negatives = [r for r in range(1, n + 1) if r not in ranks]
+        sampled_values = []
+        for drawn in combinations(negatives, m):
+            ordered = sorted((*ranks, *drawn))
+            sampled_values.append(exact(tuple(ordered.index(r) + 1 for r in ranks)))
+        return float(np.mean(sampled_values))
 
     places = list(permutations(range(1, n + 1), len(gains)))
     values = {ranks: (exact(ranks), expected(ranks)) for ranks in places}
     for a, b in product(places, places):
         (x, y), (u, v) = values[a], values[b]
         if x > u + 1e-9 and y < v - 1e-9:
-            text = f"ranks {a} {x:.3f}, {b} {u:.3f}; expected with {m} of {size} {y:.3f}, {v:.3f}"
+            text = f"ranks {a} {x:.3f}, {b} {u:.3f}; expected with {m} of {pool} {y:.3f}, {v:.3f}"
             return judge(Trial(text, True))
-    return judge(Trial(f"no two rankings of {n} are reversed with {m} of {size}", False))
+    return judge(Trial(f"no two rankings of {n} are reversed with {m} of {pool}", False))

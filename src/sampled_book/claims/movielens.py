@@ -40,10 +40,10 @@ from .toy import ranking
 def _of_seeds(printed: Printed, values: list[float], digits: int = 2) -> Finding:
     """Hold a printed number against that of ten seeds, whichever of them the paper had."""
     fits, t = within_seeds(printed, values)
-    same = sum(map(printed.rounds_from, values))
-    stated = f"{same} of {len(values)} seeds give the printed digits"
+    n_equal = sum(map(printed.rounds_from, values))
+    stated = f"{n_equal} of {len(values)} seeds give the printed digits"
     return judge(
-        Trial(stated, same == len(values)),
+        Trial(stated, n_equal == len(values)),
         Trial(
             f"{span(values, digits)} (t = {t:.1f})",
             fits,
@@ -102,16 +102,19 @@ def order_of(published: str, kinds: list[str], m: int | None = None) -> Finding:
     names = [name for name in "XYZ" if name in published]
 
     def trial(reading: str, setting: str) -> Trial:
-        found = {
+        orders = {
             kind: sorted(
                 {ranking({n: means[n] for n in names}) for means in _means(kind, m, reading)}
             )
             for kind in kinds
         }
         text = "; ".join(
-            f"{metric(kind).label} {' or '.join(seen)}" for kind, seen in found.items()
+            f"{metric(kind).label} {' or '.join(kind_orders)}"
+            for kind, kind_orders in orders.items()
         )
-        return Trial(text, all(seen == [published] for seen in found.values()), setting)
+        return Trial(
+            text, all(kind_orders == [published] for kind_orders in orders.values()), setting
+        )
 
     return _both_readings(trial, "".join(names))
 
@@ -121,14 +124,14 @@ def best(
     reading: str, setting: str, published: str, kinds: list[str], m: int | None = None
 ) -> Trial:
     """The recommender with the highest value on each of the metrics, for every seed of X."""
-    found = {
+    winners = {
         kind: {max(means, key=means.__getitem__) for means in _means(kind, m, reading)}
         for kind in kinds
     }
     text = "; ".join(
-        f"{' or '.join(sorted(names))} on {metric(kind).label}" for kind, names in found.items()
+        f"{' or '.join(sorted(names))} on {metric(kind).label}" for kind, names in winners.items()
     )
-    return Trial(text, all(names == {published} for names in found.values()), setting)
+    return Trial(text, all(names == {published} for names in winners.values()), setting)
 
 
 @_of_all_three
@@ -143,8 +146,8 @@ def inconsistent(reading: str, setting: str, published: str) -> Trial:
     }
     changed = {
         kind
-        for kind, both in pairs.items()
-        if all(ranking(exact_) != ranking(expected) for exact_, expected in both)
+        for kind, seed_means in pairs.items()
+        if all(ranking(exact_) != ranking(expected) for exact_, expected in seed_means)
     }
     shown = ", ".join(metric(kind).label for kind in METRICS if kind in changed) or "none"
     return Trial(f"the order changes on {shown}", changed == named, setting)
@@ -170,10 +173,10 @@ def bias_differs(reading: str, setting: str, published: str, kinds: list[str]) -
     """What the bias depends on: "recommender" if those of X, Y and Z are an sd of a run apart."""
     least, texts = np.inf, []
     for kind in kinds:
-        both = list(
+        seed_means = list(
             zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
         )
-        gaps = np.array([[mean[n] - true[n] for n in "XYZ"] for true, mean in both])
+        gaps = np.array([[mean[n] - true[n] for n in "XYZ"] for true, mean in seed_means])
         sd = max(sampled(n, variants(n, reading)[0], False)[kind].sd for n in "YZ")
         least = min(least, float(np.diff(np.sort(gaps, axis=1)).min() / sd))
         x, y, z = gaps[0]
@@ -229,10 +232,10 @@ def rank_distributions_differ(published: str) -> Finding:
 @_of_all_three
 def intended_quantity(reading: str, setting: str, published: str, kind: str) -> Trial:
     """Whether a sampled metric, in expectation, is what its name says: "not" if off by half."""
-    both = zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-    times = [mean[n] / true[n] for true, mean in both for n in "XYZ"]
-    text = f"expected {min(times):.1f} to {max(times):.1f} times the exact value"
-    return Trial(text, (min(times) > 1.5) == (published == "not"), setting)
+    seed_means = zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
+    ratios = [mean[n] / true[n] for true, mean in seed_means for n in "XYZ"]
+    text = f"expected {min(ratios):.1f} to {max(ratios):.1f} times the exact value"
+    return Trial(text, (min(ratios) > 1.5) == (published == "not"), setting)
 
 
 def n_ranks(published: str, recommender: str) -> Finding:
@@ -293,24 +296,27 @@ def negatives_needed(published: str) -> Finding:
     may begin with "more than": that holds unless one more seed of X cannot need more.
     """
     low, high = 850, 1_000
-    more = published.startswith("more than ")
+    is_lower_bound = published.startswith("more than ")
     claimed = Printed.parse(published.removeprefix("more than "))
 
     def trial(reading: str, setting: str) -> Trial:
         gaps = np.array([_gaps(m, reading) for m in (low, high)])
         if (np.sign(gaps[0]) == np.sign(gaps[1])).any():
-            late = gaps[0] > 0  # X, the worse, is ahead
+            is_wrong = gaps[0] > 0  # X, the worse, is ahead
             return Trial(
-                f"in order at m = {low} for {int((~late).sum())} of {late.size} seeds", False
+                f"in order at m = {low} for {int((~is_wrong).sum())} of {is_wrong.size} seeds",
+                False,
             )
         needed = (low + (high - low) * gaps[0] / (gaps[0] - gaps[1])).round().tolist()
         t = within_seeds(claimed, needed)[1]
         fits = t < seeds_limit(len(needed))  # the printed number is round: it may be beyond all ten
-        if more:
-            over = sum(value > claimed.value for value in needed)
-            more_so = f"{over or 'none'} of them above, one more {'may' if fits else 'cannot'} be"
-            text = f"m = {span(needed, 0)}, {more_so} (t = {t:.1f})"
-            return Trial(text, fits or over > 0, setting)
+        if is_lower_bound:
+            n_above = sum(value > claimed.value for value in needed)
+            above_text = (
+                f"{n_above or 'none'} of them above, one more {'may' if fits else 'cannot'} be"
+            )
+            text = f"m = {span(needed, 0)}, {above_text} (t = {t:.1f})"
+            return Trial(text, fits or n_above > 0, setting)
         return Trial(f"m = {span(needed, 0)} (t = {t:.1f})", fits, setting)
 
     setting = f"{NUMERATOR}; {SETTINGS['X']}"
@@ -329,8 +335,8 @@ def sampling_rate(published: str, m: int) -> Finding:
     numerator, denominator = published.split("/")
     n = bundle()["Y", REPRODUCED].n_candidates - 1
     rate, claimed = m / float(n.mean()), int(numerator) / int(denominator)
-    same = round(rate, 1) == round(claimed, 1)
-    return judge(Trial(f"{rate:.3f}, or 1/{1 / rate:.1f}: to one digit {rate:.1f}", same))
+    agrees = round(rate, 1) == round(claimed, 1)
+    return judge(Trial(f"{rate:.3f}, or 1/{1 / rate:.1f}: to one digit {rate:.1f}", agrees))
 
 
 def equations_give_table(published: str, recommender: str) -> Finding:
@@ -375,7 +381,7 @@ def dataset(published: str, what: str) -> Finding:
     n_items = int(bundle()["Y", "training items ranked too"].n_candidates.max())
     n = bundle()["Y", REPRODUCED].n_candidates
     ratings = int((n_items - n).sum()) + n.size  # each user has one held-out item more
-    found = {
+    value = {
         "users": n.size,
         "items": n_items,
         "ratings": ratings,
@@ -383,5 +389,5 @@ def dataset(published: str, what: str) -> Finding:
     }[what]
     printed = Printed.parse(published.removesuffix("M"))
     scale = 1e6 if published.endswith("M") else 1.0
-    shown = f"{found:.3f}%" if what == "density" else f"{found:,}"
-    return judge(Trial(shown, printed.rounds_from(found / scale)))
+    shown = f"{value:.3f}%" if what == "density" else f"{value:,}"
+    return judge(Trial(shown, printed.rounds_from(value / scale)))

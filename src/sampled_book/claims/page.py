@@ -56,13 +56,13 @@ def by_setting(claims: Iterable[Claim], findings: Findings) -> Shown:
     groups: dict[str, list[Claim]] = {}
     for claim in claims:
         groups.setdefault(findings[claim.id].setting, []).append(claim)
-    alone = [group[0] for group in groups.values() if len(group) == 1]
+    single_claims = [group[0] for group in groups.values() if len(group) == 1]
     folds = [
         _fold(f"{_sentence(setting)} ({_count(group)})", group, findings, named=False)
         for setting, group in sorted(groups.items(), key=lambda item: -len(item[1]))
         if len(group) > 1
     ]
-    return Shown("\n\n".join([cards(alone, findings).text, *folds]))
+    return Shown("\n\n".join([cards(single_claims, findings).text, *folds]))
 
 
 def by_section(claims: Iterable[Claim], findings: Findings) -> Shown:
@@ -114,21 +114,21 @@ def _fold(title: str, claims: list[Claim], findings: Findings, named: bool = Tru
 
 def _card(claim: Claim, finding: Finding, named: bool = True) -> str:
     """One claim; `named` says whether to name the setting it needs."""
-    said = [f"Printed: `{claim.published}`."]
+    sentences = [f"Printed: `{claim.published}`."]
     if finding.holds:  # then the evidence says what is found
-        said.append(f"Found: {_plain(finding.ours)}.")
+        sentences.append(f"Found: {_plain(finding.ours)}.")
     if finding.status == UNSTATED and named:
-        said.append(f"**{LABELS[UNSTATED]}**: {_plain(finding.setting)}.")
+        sentences.append(f"**{LABELS[UNSTATED]}**: {_plain(finding.setting)}.")
     elif finding.status == NOT_HERE:
-        said.append(f"**{LABELS[NOT_HERE]}**: {_plain(finding.unsettled)}.")
+        sentences.append(f"**{LABELS[NOT_HERE]}**: {_plain(finding.unsettled)}.")
     else:
-        said.append(f"**{LABELS[finding.status]}**.")
-    said.append(_plain(finding.evidence))
+        sentences.append(f"**{LABELS[finding.status]}**.")
+    sentences.append(_plain(finding.evidence))
     places = "; also ".join([_place(claim.source), *map(_place, claim.also)])
     return "\n".join(
         [
             f'<span id="{claim.id}"></span>{_plain(claim.claim)}',
-            f": {' '.join(said).rstrip()}",
+            f": {' '.join(sentences).rstrip()}",
             f": {places}. {{ref}}`{claim.chapter}`.",
         ]
     )

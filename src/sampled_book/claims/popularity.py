@@ -71,29 +71,29 @@ class Curves(NamedTuple):
 @cache
 def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curves]:
     """Expected metrics of this package, at every `step`-th of the bundled numbers of decoys."""
-    kept = study(data)
-    pool = kept.n_irrelevant
-    grid = np.array(kept.facts["software"]["decoys"])[::step]
+    bundled = study(data)
+    pool = bundled.n_irrelevant
+    grid = np.array(bundled.facts["software"]["decoys"])[::step]
     lists = sorted({metric(kind).k or 0 for kind in kinds})
     metrics = [metric(kind) for kind in kinds] + [metric(f"hit@{k}") for k in lists]
     table = {
         name: [sets.expected(metrics, np.minimum(n, pool)) for n in grid]
         + [np.array([sets.evaluate(each) for each in metrics])]
-        for name, sets in kept.sets.items()
+        for name, sets in bundled.sets.items()
     }
-    found = {}
+    curves_by_kind = {}
     for i, kind in enumerate(kinds):
-        hit = len(kinds) + lists.index(metric(kind).k or 0)
+        hit_index = len(kinds) + lists.index(metric(kind).k or 0)
         stands = [
             Standing.of(
-                {name: rows[at][i] for name, rows in table.items()},
-                {name: rows[at][hit] for name, rows in table.items()},
+                {name: rows[size_index][i] for name, rows in table.items()},
+                {name: rows[size_index][hit_index] for name, rows in table.items()},
             )
-            for at in range(len(grid) + 1)
+            for size_index in range(len(grid) + 1)
         ]
         means = {name: np.array([each.means[name] for each in stands]) for name in table}
-        found[kind] = Curves(np.append(grid, pool.max()), means, stands)
-    return found
+        curves_by_kind[kind] = Curves(np.append(grid, pool.max()), means, stands)
+    return curves_by_kind
 
 
 @cache
@@ -105,40 +105,47 @@ def curves(data: str, kind: str, definition: str = CHAPTER_1) -> Curves:
         means = {name: np.array(v)[:, 0] for name, v in facts[kind].items()}
         stands = [_standing_of_means(data, means, i) for i in range(len(decoys))]
         return Curves(decoys, means, stands)
-    short = kind in SHORT_LISTS
-    return exact_curves(data, SHORT_LISTS if short else LONG_LISTS, 2 if short else 6)[kind]
+    is_short = kind in SHORT_LISTS
+    return exact_curves(data, SHORT_LISTS if is_short else LONG_LISTS, 2 if is_short else 6)[kind]
 
 
-def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing:
+def _standing_of_means(data: str, means: dict[str, Floats], size_index: int) -> Standing:
     """The standing from means alone: as values are in [0, 1], a difference rests on at least its
     sum over users.
     """
     users = {
-        (a, b): int(abs(means[a][at] - means[b][at]) * study(data).n_users)
+        (a, b): int(abs(means[a][size_index] - means[b][size_index]) * study(data).n_users)
         for a, b in combinations(means, 2)
     }
-    return Standing({name: float(row[at]) for name, row in means.items()}, users)
+    return Standing({name: float(row[size_index]) for name, row in means.items()}, users)
 
 
 def _everywhere(case: Callable[[str, str], Case]) -> Finding:
     """Try a claim on both data sets under both definitions of nDCG, then under one, then on one."""
-    found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
+    outcomes = {
+        (d, definition): case(d, definition)
+        for d in BUNDLED
+        for definition in (CHAPTER_1, SOFTWARE)
+    }
 
     def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
-        part = [(d, of) for of in definitions for d in data]
-        texts = {of: _by_data({d: found[d, of][1] for d in data}) for of in definitions}
+        keys = [(d, definition) for definition in definitions for d in data]
+        texts = {
+            definition: _by_data({d: outcomes[d, definition][1] for d in data})
+            for definition in definitions
+        }
         if len(definitions) == 2 and texts[CHAPTER_1] != texts[SOFTWARE]:
             shown = f"{texts[CHAPTER_1]}; with the software's nDCG {texts[SOFTWARE]}"
         else:
             shown = texts[definitions[0]]
-        return Trial(shown, all(found[key][0] for key in part), setting)
+        return Trial(shown, all(outcomes[key][0] for key in keys), setting)
 
-    both = (CHAPTER_1, SOFTWARE)
+    all_definitions = (CHAPTER_1, SOFTWARE)
     return judge(
-        trial("", BUNDLED, both),
+        trial("", BUNDLED, all_definitions),
         trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
         trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
-        *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), both) for d in BUNDLED),
+        *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), all_definitions) for d in BUNDLED),
         unsettled=OWN_RUNS,
     )
 
@@ -149,9 +156,9 @@ def _by_data(texts: Mapping[str, str]) -> str:
 
 def _on_each(case: Callable[[str], Case]) -> Trial:
     """Try a claim that does not depend on the definition of nDCG on both data sets."""
-    found = {data: case(data) for data in BUNDLED}
-    text = _by_data({data: shown for data, (_, shown) in found.items()})
-    return Trial(text, all(holds for holds, _ in found.values()))
+    outcomes = {data: case(data) for data in BUNDLED}
+    text = _by_data({data: shown for data, (_, shown) in outcomes.items()})
+    return Trial(text, all(holds for holds, _ in outcomes.values()))
 
 
 def _for_each(unsettled: str = "") -> Callable[..., Callable[..., Finding]]:
@@ -208,8 +215,8 @@ def cell_of_row(
         holds = low - printed.half_unit <= printed.value <= high + printed.half_unit
         text = f"{low:.2f}M to {high:.2f}M"
     else:
-        other, count = users or items, Printed.parse(ratings).value
-        high, low = (count / (end * other) for end in ends)
+        dimension, count = users or items, Printed.parse(ratings).value
+        high, low = (count / (end * dimension) for end in ends)
         holds = low <= printed.value <= high
         text = f"{low:,.0f} to {high:,.0f}"
     return judge(Trial(f"{text}, from the other cells of the row", holds))
@@ -226,8 +233,8 @@ def mostly_unrated(data: str, published: str) -> Case:
 
 def _rated(data: str) -> NDArray[np.int64]:
     """Items that each user has rated, in training or in test."""
-    kept = study(data)
-    return np.asarray(kept.facts["items"] - kept.n_irrelevant)
+    bundled = study(data)
+    return np.asarray(bundled.facts["items"] - bundled.n_irrelevant)
 
 
 @_for_each()
@@ -288,8 +295,8 @@ def separates(data: str, published: str) -> Case:
 def tested_more_often(data: str, published: str) -> Case:
     """The share of the test items that the most rated tenth of all items has, as in "> 1/10"."""
     limit = _fraction(published.removeprefix(">"))
-    kept = study(data)
-    share = float((kept.popularity >= np.quantile(kept.item_counts, 0.9)).mean())
+    bundled = study(data)
+    share = float((bundled.popularity >= np.quantile(bundled.item_counts, 0.9)).mean())
     return share > limit, f"{share:.0%}"
 
 
@@ -298,10 +305,10 @@ def _none_as_popular(data: str, n: int) -> float:
     places = study(data).sets["Popular"]
     rivals, pool = places.n_better + places.n_tied, places.n_irrelevant[:, None]
     drawn = np.minimum(n, pool)
-    left = np.maximum(pool - rivals, drawn)
-    log = gammaln(left + 1) - gammaln(left - drawn + 1)
-    log -= gammaln(pool + 1) - gammaln(pool - drawn + 1)
-    return float(np.where(pool - rivals >= drawn, np.exp(log), 0.0).mean())
+    non_rivals = np.maximum(pool - rivals, drawn)
+    log_chance = gammaln(non_rivals + 1) - gammaln(non_rivals - drawn + 1)
+    log_chance -= gammaln(pool + 1) - gammaln(pool - drawn + 1)
+    return float(np.where(pool - rivals >= drawn, np.exp(log_chance), 0.0).mean())
 
 
 def no_rival(published: str, n: int, fewer: int) -> Finding:
@@ -315,7 +322,7 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
         text = _by_data({data: f"{p:.3f}" for data, p in chance.items()})
         return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
 
-    most = max(
+    largest_size = max(
         (k for k in range(1, fewer + 1) if min(_none_as_popular(d, k) for d in BUNDLED) > limit),
         default=0,
     )
@@ -326,20 +333,23 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
             fewer,
             f"each such item by itself is meant, not all of them, and {fewer} decoys are drawn",
         ),
-        note=f"It is more likely than not for up to {most} decoys." if limit == 0.5 else "",
+        note=f"It is more likely than not for up to {largest_size} decoys." if limit == 0.5 else "",
     )
 
 
 @_for_each()
 def similar_in_full_set(data: str, published: str, within: float, share: float) -> Case:
     """That for such a share of the test items so many other items have about as many ratings."""
-    wanted = int(published)
-    kept = study(data)
-    counts, tested = np.sort(kept.item_counts), kept.popularity.ravel()
+    claimed = int(published)
+    bundled = study(data)
+    counts, tested = np.sort(bundled.item_counts), bundled.popularity.ravel()
     last = np.searchsorted(counts, tested * (1 + within), "right")
-    others = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
-    enough = float((others >= wanted).mean())
-    return enough >= share, f"{enough:.1%} of the test items, the median {np.median(others):g}"
+    n_similar = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
+    share_similar = float((n_similar >= claimed).mean())
+    return (
+        share_similar >= share,
+        f"{share_similar:.1%} of the test items, the median {np.median(n_similar):g}",
+    )
 
 
 def better_predictor(published: str, n: int) -> Finding:
@@ -353,16 +363,16 @@ def better_predictor(published: str, n: int) -> Finding:
         return float(sets.expected(metric(kind), np.minimum(size, sets.n_irrelevant)).mean())
 
     def auc(data: str) -> Case:
-        some, every = (value(data, "Popular", "auc", size) for size in (n, None))
-        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
+        sampled, full = (value(data, "Popular", "auc", size) for size in (n, None))
+        return sign * (sampled - full) > 1e-9, f"{sampled:.4f}, of all {full:.4f}"
 
     def lead(data: str) -> Case:
-        some, every = (
+        sampled, full = (
             value(data, "Popular", "ndcg@10", size)
             - max(value(data, name, "ndcg@10", size) for name in RATED)
             for size in (n, None)
         )
-        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
+        return sign * (sampled - full) > 1e-9, f"{sampled:.4f}, of all {full:.4f}"
 
     plain, ahead = _on_each(auc), _on_each(lead)
     return judge(
@@ -380,43 +390,48 @@ def better_predictor(published: str, n: int) -> Finding:
 
 
 @made_by(_everywhere)
-def peaks_at(data: str, of: str, published: str, kind: str) -> Case:
+def peaks_at(data: str, definition: str, published: str, kind: str) -> Case:
     """Where the lead of Popular is largest: with the "fewest" decoys, with "all" or a "moderate"
     number of them.
     """
-    found = curves(data, kind, of)
-    last = found.decoys.size - 1
-    best = [int(np.argmax(found.behind(name))) for name in RATED]
-    where = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in best}
-    return where == {published}, "N = " + ", ".join(f"{found.decoys[i]:,}" for i in best)
+    kind_curves = curves(data, kind, definition)
+    last = kind_curves.decoys.size - 1
+    peaks = [int(np.argmax(kind_curves.behind(name))) for name in RATED]
+    places = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in peaks}
+    return places == {published}, "N = " + ", ".join(f"{kind_curves.decoys[i]:,}" for i in peaks)
 
 
 @made_by(_everywhere)
-def wider_than_at_the_ends(data: str, of: str, published: str, kind: str) -> Case:
+def wider_than_at_the_ends(data: str, definition: str, published: str, kind: str) -> Case:
     """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
     size = int(Printed.parse(published).value)
-    found = curves(data, kind, of)
-    rows = {name: found.behind(name)[[0, found.at(size), -1]] for name in RATED}
+    kind_curves = curves(data, kind, definition)
+    rows = {name: kind_curves.behind(name)[[0, kind_curves.at(size), -1]] for name in RATED}
     holds = all(a < b > c for a, b, c in rows.values())
     text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
     return holds, text
 
 
 @made_by(_everywhere)
-def low_at(data: str, of: str, published: str, end: str, kind: str) -> Case:
+def low_at(data: str, definition: str, published: str, end: str, kind: str) -> Case:
     """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
     limit, place = _fraction(published.removeprefix("<")), {"5": 0, "all": -1}[end]
-    found = curves(data, kind, of)
-    share = {n: float(found.behind(n)[place] / found.behind(n).max()) for n in RATED}
+    kind_curves = curves(data, kind, definition)
+    share = {
+        name: float(kind_curves.behind(name)[place] / kind_curves.behind(name).max())
+        for name in RATED
+    }
     return max(share.values()) < limit, listed(share, ".0%") + " of the peak"
 
 
 @made_by(_everywhere)
-def fraction_rises(data: str, of: str, published: str, kinds: list[str], at_least: float) -> Case:
+def fraction_rises(
+    data: str, definition: str, published: str, kinds: list[str], at_least: float
+) -> Case:
     """How the fraction of Popular's value moves as decoys get fewer: fairly consistently "up"."""
     sign = {"up": 1, "down": -1}[published]
     shares = [
-        float((sign * np.diff(curves(data, kind, of).fraction(name)[::-1]) > 0).mean())
+        float((sign * np.diff(curves(data, kind, definition).fraction(name)[::-1]) > 0).mean())
         for kind in kinds
         for name in RATED
     ]
@@ -424,20 +439,20 @@ def fraction_rises(data: str, of: str, published: str, kinds: list[str], at_leas
 
 
 @made_by(_everywhere)
-def opposite_ways(data: str, of: str, published: str, kind: str) -> Case:
+def opposite_ways(data: str, definition: str, published: str, kind: str) -> Case:
     """That from this N to all items the absolute lead falls and the proportional one grows."""
     size = int(Printed.parse(published).value)
-    found = curves(data, kind, of)
-    i = found.at(size)
+    kind_curves = curves(data, kind, definition)
+    i = kind_curves.at(size)
     rows = {
-        n: (
-            found.behind(n)[i] - found.behind(n)[-1],
-            found.fraction(n)[i] - found.fraction(n)[-1],
+        name: (
+            kind_curves.behind(name)[i] - kind_curves.behind(name)[-1],
+            kind_curves.fraction(name)[i] - kind_curves.fraction(name)[-1],
         )
-        for n in RATED
+        for name in RATED
     }
     holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
-    text = ", ".join(f"{n} by {a:.3f} and {p:.3f}" for n, (a, p) in rows.items())
+    text = ", ".join(f"{name} by {a:.3f} and {p:.3f}" for name, (a, p) in rows.items())
     return holds, text
 
 
@@ -448,23 +463,23 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
     """
     one_of(published, "connected", "not connected")
 
-    def steepest(found: Curves, name: str) -> float:
-        decoys = found.decoys[:-1]
-        i = int(np.argmin(np.diff(found.of[name][:-1]) / np.diff(np.log(decoys))))
+    def steepest(kind_curves: Curves, name: str) -> float:
+        decoys = kind_curves.decoys[:-1]
+        i = int(np.argmin(np.diff(kind_curves.of[name][:-1]) / np.diff(np.log(decoys))))
         return float(np.sqrt(decoys[i] * decoys[i + 1]))
 
-    def trial(of: str, setting: str) -> Trial:
+    def trial(definition: str, setting: str) -> Trial:
         shares = {
             data: [
-                steepest(curves(data, kind, of), n) / float(study(data).n_irrelevant.mean())
+                steepest(curves(data, kind, definition), n) / float(study(data).n_irrelevant.mean())
                 for n in ORDER
             ]
             for data in BUNDLED
         }
         ratios = [a / b for a, b in zip(*shares.values(), strict=True)]
-        apart = all(max(r, 1 / r) > factor for r in ratios)
+        differ = all(max(r, 1 / r) > factor for r in ratios)
         text = _by_data({d: ", ".join(f"{s:.1%}" for s in row) for d, row in shares.items()})
-        return Trial(f"{text} of the unrated items", apart == (published[0] == "n"), setting)
+        return Trial(f"{text} of the unrated items", differ == (published[0] == "n"), setting)
 
     return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
 
@@ -477,33 +492,33 @@ def _reversed(data: str, kinds: tuple[str, ...]) -> dict[tuple[str, str], list[t
 
     An order that rests on a handful of users is a tie, and none.
     """
-    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    reversals: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for kind in kinds:
-        of = SOFTWARE if kind.startswith("software ") else CHAPTER_1
-        curve = curves(data, kind.removeprefix("software "), of)
+        definition = SOFTWARE if kind.startswith("software ") else CHAPTER_1
+        curve = curves(data, kind.removeprefix("software "), definition)
         for a, b in combinations(ORDER, 2):
-            sign = np.array([each.order(a, b) for each in curve.stands])
+            sign = np.array([stand.order(a, b) for stand in curve.stands])
             for n in curve.decoys[:-1][sign[:-1] * sign[-1] < 0]:
-                found.setdefault((a, b), []).append((kind, int(n)))
-    return found
+                reversals.setdefault((a, b), []).append((kind, int(n)))
+    return reversals
 
 
 @cache
 def _values(data: str, name: str, kind: str, n: int | None) -> tuple[Floats, float]:
     """Expected value of each user, and the mean variance that drawing N decoys gives it."""
-    kept, of = study(data), metric(kind)
-    sets = kept.sets[name]
+    bundled, metric_ = study(data), metric(kind)
+    sets = bundled.sets[name]
     if n is None:
-        return sets.evaluate(of), 0.0
-    drawn = np.minimum(n, kept.n_irrelevant)
-    return sets.expected(of, drawn), float(sets.variance(of, drawn).mean())
+        return sets.evaluate(metric_), 0.0
+    drawn = np.minimum(n, bundled.n_irrelevant)
+    return sets.expected(metric_, drawn), float(sets.variance(metric_, drawn).mean())
 
 
 def _z(data: str, a: str, b: str, kind: str, n: int | None) -> float:
     """Expected difference in standard errors of a paired difference, decoys drawn for each."""
-    (first, noise), (second, other) = (_values(data, name, kind, n) for name in (a, b))
+    (first, first_noise), (second, second_noise) = (_values(data, name, kind, n) for name in (a, b))
     gap = first - second
-    return float(gap.mean() / np.sqrt((gap.var(ddof=1) + noise + other) / gap.size))
+    return float(gap.mean() / np.sqrt((gap.var(ddof=1) + first_noise + second_noise) / gap.size))
 
 
 def order_kept(published: str, kinds: list[str]) -> Finding:
@@ -512,46 +527,48 @@ def order_kept(published: str, kinds: list[str]) -> Finding:
     It is said of what the authors ran, so what we ran does not contradict it.
     """
     one_of(published, "never", "sometimes")
-    every = (*(k for k in (*SHORT_LISTS, *LONG_LISTS) if k.split("@")[0] in kinds),)
+    metric_names = (*(k for k in (*SHORT_LISTS, *LONG_LISTS) if k.split("@")[0] in kinds),)
     if "ndcg" in kinds:
-        every += tuple(f"software ndcg@{k}" for k in (10, 25, 100))
-    found = {data: _reversed(data, every) for data in BUNDLED}
+        metric_names += tuple(f"software ndcg@{k}" for k in (10, 25, 100))
+    reversals = {data: _reversed(data, metric_names) for data in BUNDLED}
 
     def shown(pairs: dict[str, list[str]]) -> str:
         return _by_data({data: ", ".join(texts) or "no pair" for data, texts in pairs.items()})
 
     counted = {
         data: [
-            f"{a} and {b} on {len({k for k, _ in places})} of {len(every)} metrics"
+            f"{a} and {b} on {len({k for k, _ in places})} of {len(metric_names)} metrics"
             for (a, b), places in pairs.items()
         ]
-        for data, pairs in found.items()
+        for data, pairs in reversals.items()
     }
     never = published == "never"
-    clear = {data: _clearly(data, pairs) for data, pairs in found.items()}
-    first = not any("Popular" in pair for pairs in found.values() for pair in pairs)
+    clear = {data: _clearly(data, pairs) for data, pairs in reversals.items()}
+    popular_first = not any("Popular" in pair for pairs in reversals.values() for pair in pairs)
     return judge(
-        Trial(f"reversed are {shown(counted)}", (not any(found.values())) == never),
+        Trial(f"reversed are {shown(counted)}", (not any(reversals.values())) == never),
         Trial(
             f"on NDCG@10 {shown(clear)}",
             (not any(clear.values())) == never,
             "only differences of more than two standard errors count",
         ),
-        note=("Popular is first throughout. " if first else "")
+        note=("Popular is first throughout. " if popular_first else "")
         + f"An order that rests on fewer than {HANDFUL} users is a tie and left out.",
         unsettled=OWN_RUNS,
     )
 
 
-def _clearly(data: str, found: dict[tuple[str, str], list[tuple[str, int]]]) -> list[str]:
+def _clearly(data: str, reversals: dict[tuple[str, str], list[tuple[str, int]]]) -> list[str]:
     """Pairs reversed on NDCG@10 with more than two standard errors among few and among all."""
     texts = []
-    for (a, b), places in found.items():
+    for (a, b), places in reversals.items():
         sizes = [n for kind, n in places if kind == "ndcg@10"]
-        if sizes and abs(of_all := _z(data, a, b, "ndcg@10", None)) > 2:
+        if sizes and abs(z_all := _z(data, a, b, "ndcg@10", None)) > 2:
             n = min(sizes, key=lambda n: abs(np.log(n / 100)))
-            if abs(of_n := _z(data, a, b, "ndcg@10", n)) > 2:
-                texts.append(f"{a} less {b} is z = {of_n:.1f} at N = {n} and {of_all:.1f} with all")
+            if abs(z_sampled := _z(data, a, b, "ndcg@10", n)) > 2:
+                texts.append(
+                    f"{a} less {b} is z = {z_sampled:.1f} at N = {n} and {z_all:.1f} with all"
+                )
     return texts
 
 
@@ -564,15 +581,15 @@ def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
             (a, b): [_z(data, a, b, kind, n) for n in (*sizes, None)]
             for a, b in combinations(ORDER, 2)
         }
-        some = {pair: v for pair, v in rows.items() if min(map(abs, v)) < z < max(map(abs, v))}
+        varying = {pair: v for pair, v in rows.items() if min(map(abs, v)) < z < max(map(abs, v))}
         text = ", ".join(
-            f"{a} less {b} {'/'.join(f'{x:.1f}' for x in v)}" for (a, b), v in some.items()
+            f"{a} less {b} {'/'.join(f'{x:.1f}' for x in v)}" for (a, b), v in varying.items()
         )
-        return bool(some) == (published == "depends"), text or "none"
+        return bool(varying) == (published == "depends"), text or "none"
 
-    found = _on_each(case)
-    shown = f"z with {', '.join(map(str, sizes))} and all decoys: {found.ours}"
-    return judge(Trial(shown, found.holds), unsettled=OWN_RUNS)
+    trial = _on_each(case)
+    shown = f"z with {', '.join(map(str, sizes))} and all decoys: {trial.ours}"
+    return judge(Trial(shown, trial.holds), unsettled=OWN_RUNS)
 
 
 @_for_each(OWN_RUNS)
@@ -585,26 +602,28 @@ def similar_patterns(data: str, published: str, at_least: float) -> Case:
     """
     holds, texts = True, []
     for kind in read_list(published):
-        found = curves(data, kind)
-        steps = np.array([np.diff(found.fraction(name)[::-1]) > -1e-12 for name in RATED])
+        kind_curves = curves(data, kind)
+        steps = np.array([np.diff(kind_curves.fraction(name)[::-1]) > -1e-12 for name in RATED])
         text = f"{metric(kind).label} {steps.mean():.0%}"
         holds &= bool(steps.mean() >= at_least)
         if kind.endswith("@10"):
-            best = [int(np.argmax(found.behind(name))) for name in RATED]
-            holds &= min(best) > 0 and max(best) < found.decoys.size - 1
-            text += f" (N = {', '.join(f'{found.decoys[i]:,}' for i in best)})"
+            peaks = [int(np.argmax(kind_curves.behind(name))) for name in RATED]
+            holds &= min(peaks) > 0 and max(peaks) < kind_curves.decoys.size - 1
+            text += f" (N = {', '.join(f'{kind_curves.decoys[i]:,}' for i in peaks)})"
         texts.append(text)
     return holds, ", ".join(texts)
 
 
 @made_by(_everywhere)
-def advantage_among(data: str, of: str, published: str, sizes: list[int], kinds: list[str]) -> Case:
+def advantage_among(
+    data: str, definition: str, published: str, sizes: list[int], kinds: list[str]
+) -> Case:
     """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
     sign = {"decreases": 1, "increases": -1}[published]
     rises = [
-        float(found.fraction(name)[found.at(n)] - found.fraction(name)[-1])
+        float(kind_curves.fraction(name)[kind_curves.at(n)] - kind_curves.fraction(name)[-1])
         for kind in kinds
-        for found in [curves(data, kind, of)]
+        for kind_curves in [curves(data, kind, definition)]
         for name in FILTERS
         for n in sizes
     ]
@@ -628,10 +647,10 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
             texts[data] = ", ".join(parts)
         return Trial(_by_data(texts), least > limit, setting)
 
-    fewer = sizes[:-1]
+    smaller_sizes = sizes[:-1]
     return judge(
         trial(sizes, ""),
-        trial(fewer, f"the decoys are {max(fewer)} or fewer"),
+        trial(smaller_sizes, f"the decoys are {max(smaller_sizes)} or fewer"),
         unsettled=OWN_RUNS,
     )
 
@@ -648,10 +667,14 @@ def last_on_test_items(data: str, published: str, kind: str) -> Case:
 def other_question(data: str, published: str, kind: str) -> Case:
     """Whether the test items alone say how items are found among all: "no", if orders differ."""
     one_of(published, "yes", "no")
-    alone, among = _test_items_alone(data), standing(study(data).sets, metric(kind))
-    differ = [pair for pair in among.users if alone.order(*pair) * among.order(*pair) < 0]
+    test_standing, full_standing = _test_items_alone(data), standing(study(data).sets, metric(kind))
+    differ = [
+        pair
+        for pair in full_standing.users
+        if test_standing.order(*pair) * full_standing.order(*pair) < 0
+    ]
     return bool(differ) == (published == "no"), (
-        f"{alone.spelled} on the test items, {among.spelled} among all items"
+        f"{test_standing.spelled} on the test items, {full_standing.spelled} among all items"
     )
 
 
@@ -665,8 +688,8 @@ def _test_items_alone(data: str) -> Standing:
 def without_ratings(data: str, published: str, kinds: list[str]) -> Case:
     """The value that metrics of the test items alone have for every recommender without ratings."""
     printed = Printed.parse(published)
-    wanted = [metric(kind) for kind in kinds]
-    values = np.array([sets.expected(wanted, 0) for sets in study(data).sets.values()])
+    metrics = [metric(kind) for kind in kinds]
+    values = np.array([sets.expected(metrics, 0) for sets in study(data).sets.values()])
     return bool(np.abs(values - printed.value).max() < 1e-12), (
         f"{values.min():g} to {values.max():g}"
     )
@@ -680,11 +703,11 @@ def most_reliable(published: str, sizes: list[int], kind: str, z: float = 1.96) 
     counts = {"test items": 0, "all items": 0} | {f"N = {n:,}": 0 for n in sizes}
     for a, b in combinations(ORDER, 2):
         gaps = [study(d).facts["effectiveness"][f"{PAIRS}, difference"] for d in BUNDLED]
-        found = {
-            "test items": [each[f"{a} - {b}"][0] / each[f"{a} - {b}"][1] for each in gaps],
+        z_by_protocol = {
+            "test items": [gap[f"{a} - {b}"][0] / gap[f"{a} - {b}"][1] for gap in gaps],
             "all items": [_z(d, a, b, kind, None) for d in BUNDLED],
         } | {f"N = {n:,}": [_z(d, a, b, kind, n) for d in BUNDLED] for n in sizes}
-        for protocol, row in found.items():
+        for protocol, row in z_by_protocol.items():
             counts[protocol] += int(min(row) > z or max(row) < -z)
     return judge(
         Trial(
@@ -704,16 +727,16 @@ def _among_all(data: str, kinds: tuple[str, ...]) -> dict[str, Standing]:
 def rank_consistent(data: str, published: str, kinds: list[str]) -> Case:
     """Whether two metrics order two recommenders alike: "mostly", that is not always."""
     one_of(published, "always", "mostly", "rarely")
-    found = _among_all(data, tuple(kinds))
-    same = [
+    standings = _among_all(data, tuple(kinds))
+    agreements = [
         signs[0] == signs[1]
         for pair in combinations(ORDER, 2)
-        for one, other in combinations(found.values(), 2)
-        if 0 not in (signs := (one.order(*pair), other.order(*pair)))
+        for first, second in combinations(standings.values(), 2)
+        if 0 not in (signs := (first.order(*pair), second.order(*pair)))
     ]
-    share = float(np.mean(same))
+    share = float(np.mean(agreements))
     word = "always" if share == 1 else "mostly" if share > 0.5 else "rarely"
-    return word == published, f"{share:.1%} of {len(same)}"
+    return word == published, f"{share:.1%} of {len(agreements)}"
 
 
 def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> Finding:
@@ -722,13 +745,13 @@ def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> 
     texts = []
     for data, (a, b) in product(BUNDLED, combinations(ORDER, 2)):
         row = {kind: _z(data, a, b, kind, None) for kind in kinds}
-        for one, other in combinations(kinds, 2):
-            few, many = sorted((one, other), key=lambda kind: abs(row[kind]))
-            if row[few] * row[many] > 0 and abs(row[few]) < z < abs(row[many]):
-                said = f"{row[few]:.1f} on {metric(few).label} and {row[many]:.1f} on "
-                texts.append(f"{SHORT[data]}: {a} less {b} is z = {said}{metric(many).label}")
-    found = f"{len(texts)} cases, as {texts[0]}" if texts else "none"
-    return judge(Trial(found, bool(texts) == (published == "differ")))
+        for first, second in combinations(kinds, 2):
+            weaker, stronger = sorted((first, second), key=lambda kind: abs(row[kind]))
+            if row[weaker] * row[stronger] > 0 and abs(row[weaker]) < z < abs(row[stronger]):
+                z_text = f"{row[weaker]:.1f} on {metric(weaker).label} and {row[stronger]:.1f} on "
+                texts.append(f"{SHORT[data]}: {a} less {b} is z = {z_text}{metric(stronger).label}")
+    text = f"{len(texts)} cases, as {texts[0]}" if texts else "none"
+    return judge(Trial(text, bool(texts) == (published == "differ")))
 
 
 @_for_each(OWN_RUNS)
@@ -736,13 +759,13 @@ def clear_points(data: str, published: str, kinds: list[str], factor: float) -> 
     """Whether the numbers of decoys at which Popular's lead peaks are "one": within this factor."""
     one_of(published, "none", "one")
     peaks = [
-        int(found.decoys[int(np.argmax(found.behind(name)))])
+        int(kind_curves.decoys[int(np.argmax(kind_curves.behind(name)))])
         for kind in kinds
-        for found in [curves(data, kind)]
+        for kind_curves in [curves(data, kind)]
         for name in RATED
     ]
-    apart = max(peaks) > factor * min(peaks)
-    return apart == (published == "none"), f"N = {min(peaks):,} to {max(peaks):,}"
+    differ = max(peaks) > factor * min(peaks)
+    return differ == (published == "none"), f"N = {min(peaks):,} to {max(peaks):,}"
 
 
 def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
@@ -750,28 +773,33 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
 
     The advantage is its lead over each of the others, or that as a fraction of its own value.
     """
-    wanted = {"more": True, "not more": False}[published]
+    claims_more = {"more": True, "not more": False}[published]
 
     def trial(relative: bool, setting: str) -> Trial:
         def case(data: str) -> Case:
-            found = curves(data, kind)
+            kind_curves = curves(data, kind)
             gaps = [
-                (found.behind(name)[found.at(n)] - found.behind(name)[-1])
+                (kind_curves.behind(name)[kind_curves.at(n)] - kind_curves.behind(name)[-1])
                 if not relative
-                else (found.fraction(name)[-1] - found.fraction(name)[found.at(n)])
+                else (
+                    kind_curves.fraction(name)[-1] - kind_curves.fraction(name)[kind_curves.at(n)]
+                )
                 for name in RATED
                 for n in sizes
             ]
-            holds = min(gaps) > 0 if wanted else max(gaps) <= 0
+            holds = min(gaps) > 0 if claims_more else max(gaps) <= 0
             return holds, f"{min(gaps):+.3f} to {max(gaps):+.3f}"
 
-        each = _on_each(case)
-        what = "as a fraction of Popular's value" if relative else "absolute lead"
-        return Trial(f"{what}: {each.ours}", each.holds, setting)
+        outcome = _on_each(case)
+        measure = "as a fraction of Popular's value" if relative else "absolute lead"
+        return Trial(f"{measure}: {outcome.ours}", outcome.holds, setting)
 
-    both = trial(False, ""), trial(True, "")
+    readings = trial(False, ""), trial(True, "")
     return judge(
-        Trial("; ".join(one.ours for one in both), all(one.holds for one in both)),
+        Trial(
+            "; ".join(reading.ours for reading in readings),
+            all(reading.holds for reading in readings),
+        ),
         trial(False, "the advantage is Popular's absolute lead"),
         trial(True, "the advantage is relative to Popular's value"),
         note="The paper's own conclusion has the two apart.",

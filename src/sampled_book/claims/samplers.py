@@ -24,64 +24,70 @@ WAYS = {"uniform": False, "popularity": True}
 def _stands(
     data: str, kinds: tuple[str, ...], n: int | None, weighted: bool = False
 ) -> dict[str, Standing]:
-    wanted = [metric(kind) for kind in kinds]
-    found = standings(study(data).sets, wanted, n, weighted=weighted)
-    return dict(zip(kinds, found, strict=True))
+    metrics = [metric(kind) for kind in kinds]
+    stands = standings(study(data).sets, metrics, n, weighted=weighted)
+    return dict(zip(kinds, stands, strict=True))
 
 
 def _turned(first: Standing, second: Standing) -> str:
     """A pair whose order is clear in both standings and differs, or an empty text."""
-    for one, two in combinations(first.means, 2):
-        if first.order(one, two) * second.order(one, two) < 0:
-            return f"{one} and {two}"
+    for first_name, second_name in combinations(first.means, 2):
+        if first.order(first_name, second_name) * second.order(first_name, second_name) < 0:
+            return f"{first_name} and {second_name}"
     return ""
 
 
 def inconsistent_with_all(published: str, kinds: list[str], n: int) -> Finding:
     """Ways to draw so many negatives that turn an order of all items around, in some case."""
-    found, cases = [], []
-    for way, weighted in WAYS.items():
+    turning, cases = [], []
+    for sampler, weighted in WAYS.items():
         for data, kind in product(DATA, kinds):
-            some, every = (_stands(data, (*kinds,), *how) for how in ((n, weighted), (None,)))
-            pair = _turned(some[kind], every[kind])
+            sampled, full = (
+                _stands(data, (*kinds,), *sample_args) for sample_args in ((n, weighted), (None,))
+            )
+            pair = _turned(sampled[kind], full[kind])
             if pair:
-                found.append(way)
-                cases.append(f"{way} turns {pair} by {metric(kind).label} on {data}")
+                turning.append(sampler)
+                cases.append(f"{sampler} turns {pair} by {metric(kind).label} on {data}")
                 break
-    return judge(Trial("; ".join(cases) or "no order is turned", found == read_list(published)))
+    return judge(Trial("; ".join(cases) or "no order is turned", turning == read_list(published)))
 
 
 def inconsistent_over_sizes(published: str, kinds: list[str], sizes: list[int]) -> Finding:
     """Ways to draw negatives that order recommenders otherwise for another number of them."""
-    found, cases = [], []
-    for way, weighted in WAYS.items():
-        for data, kind, (few, many) in product(DATA, kinds, combinations(sizes, 2)):
-            one, two = (_stands(data, (*kinds,), size, weighted) for size in (few, many))
-            pair = _turned(one[kind], two[kind])
+    turning, cases = [], []
+    for sampler, weighted in WAYS.items():
+        for data, kind, (low, high) in product(DATA, kinds, combinations(sizes, 2)):
+            low_stands, high_stands = (
+                _stands(data, (*kinds,), size, weighted) for size in (low, high)
+            )
+            pair = _turned(low_stands[kind], high_stands[kind])
             if pair:
-                found.append(way)
+                turning.append(sampler)
                 cases.append(
-                    f"{way}: {pair} between {few} and {many} by {metric(kind).label} on {data}"
+                    f"{sampler}: {pair} between {low} and {high} by {metric(kind).label} on {data}"
                 )
                 break
     return judge(
-        Trial("; ".join(cases) or "no order is turned", found == read_list(published)),
+        Trial("; ".join(cases) or "no order is turned", turning == read_list(published)),
         unsettled=OWN_RUNS,
     )
 
 
 def in_order(published: str, kind: str, n: int) -> Finding:
     """Whether each recommender's value falls from one way to the next, as in "uniform > all"."""
-    ways = read_list(published, ">")
+    samplers = read_list(published, ">")
     falls, shown = True, []
     for data in DATA:
         values = [
-            _stands(data, (kind,), None if way == "all" else n, WAYS.get(way, False))[kind].means
-            for way in ways
+            _stands(data, (kind,), None if sampler == "all" else n, WAYS.get(sampler, False))[
+                kind
+            ].means
+            for sampler in samplers
         ]
         for name in values[0]:
-            along = [each[name] for each in values]
-            falls &= all(b < a for a, b in pairwise(along))
-            shown.append(f"{name} {' > '.join(f'{value:.3f}' for value in along)}")
+            name_means = [means[name] for means in values]
+            falls &= all(b < a for a, b in pairwise(name_means))
+            shown.append(f"{name} {' > '.join(f'{value:.3f}' for value in name_means)}")
     text = f"{metric(kind).label} on {DATA[0]}: {', '.join(shown[: len(shown) // 2])}"
     return judge(Trial(text, falls))

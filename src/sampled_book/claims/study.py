@@ -100,17 +100,17 @@ def mean_catalogue() -> int:
 @cache
 def corrected(method: str, kind: str, n_items: int, n_negatives: int = N_NEGATIVES) -> Estimator:
     """The estimator of a column of Tables 3 and 4, for the binomial law as in section 5."""
-    of, protocol = metric(kind), Protocol(n_items, n_negatives)
+    metric_, protocol = metric(kind), Protocol(n_items, n_negatives)
     if method == "uncorrected":
-        return estimators.naive(of, protocol)
+        return estimators.naive(metric_, protocol)
     if method.startswith("BV "):
-        return estimators.bias_variance(of, protocol, float(method.removeprefix("BV ")))
+        return estimators.bias_variance(metric_, protocol, float(method.removeprefix("BV ")))
     if method == ONE_MORE:
         ranks = 1 + np.arange(n_negatives + 1) * (n_items - 1) // (n_negatives + 1)
-        return Estimator(of, protocol, of(ranks, n_items), method)
+        return Estimator(metric_, protocol, metric_(ranks, n_items), method)
     if method == "rank estimate":
-        return estimators.rank_estimate(of, protocol)
-    return estimators.monotone(of, protocol, nonnegative=method == NONNEGATIVE)
+        return estimators.rank_estimate(metric_, protocol)
+    return estimators.monotone(metric_, protocol, nonnegative=method == NONNEGATIVE)
 
 
 # --- a run of the sampled evaluation --------------------------------------------------------------
@@ -132,13 +132,13 @@ class Moments(NamedTuple):
 def moments(recommender: str, variant: str, replacement: bool) -> Moments:
     """Moments of the law over all users, negatives and ties drawn anew for every user and run."""
     intervals = bundle()[recommender, variant]
-    law, n = law_of_counts(intervals, replacement), intervals.n_candidates
+    pmfs, n = law_of_counts(intervals, replacement), intervals.n_candidates
     group = np.floor(np.log(n / n.min()) / np.log(1.05)).astype(int)
     parts = [group == g for g in np.unique(group)]
     return Moments(
         [round(float(n[part].mean())) for part in parts],
-        np.array([law[part].sum(axis=0) for part in parts]) / n.size,
-        np.array([law[part].T @ law[part] for part in parts]) / n.size,
+        np.array([pmfs[part].sum(axis=0) for part in parts]) / n.size,
+        np.array([pmfs[part].T @ pmfs[part] for part in parts]) / n.size,
     )
 
 
@@ -163,18 +163,20 @@ def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
     """
     n, m, tied = intervals.n_candidates, N_NEGATIVES, np.flatnonzero(intervals.n_tied)
     if not replacement:
-        law = _drawn_without(intervals.n_better, n)
+        pmfs = _drawn_without(intervals.n_better, n)
         if tied.size:
-            apart = RankIntervals(intervals.n_better[tied], intervals.n_tied[tied], n[tied])
-            law[tied] = apart.sampled_pmf(m)
-        return law
-    law = Protocol(n, m).pmf(intervals.ranks("optimistic"))
+            tied_intervals = RankIntervals(
+                intervals.n_better[tied], intervals.n_tied[tied], n[tied]
+            )
+            pmfs[tied] = tied_intervals.sampled_pmf(m)
+        return pmfs
+    pmfs = Protocol(n, m).pmf(intervals.ranks("optimistic"))
     first, last = intervals.n_better[tied], (intervals.n_better + intervals.n_tied)[tied]
     low, high = (np.clip((end - 0.5) / (n[tied] - 1), 0, 1) for end in (first, last + 1))
     x = np.arange(m + 1)
     lower, upper = (special.betainc(x + 1, m - x + 1, end[:, None]) for end in (low, high))
-    law[tied] = (upper - lower) / ((m + 1) * (high - low))[:, None]
-    return law
+    pmfs[tied] = (upper - lower) / ((m + 1) * (high - low))[:, None]
+    return pmfs
 
 
 def _drawn_without(above: np.ndarray, n_items: np.ndarray) -> np.ndarray:
@@ -184,14 +186,14 @@ def _drawn_without(above: np.ndarray, n_items: np.ndarray) -> np.ndarray:
     """
     x, m = np.arange(N_NEGATIVES), N_NEGATIVES
     marked = above[:, None]
-    left = n_items[:, None] - 1 - marked - m + x + 1  # unmarked items not drawn, after the step
+    unmarked = n_items[:, None] - 1 - marked - m + x + 1  # unmarked items not drawn, after the step
     rising = np.maximum(marked - x, 0) * (m - x)
     with np.errstate(divide="ignore"):
-        steps = np.where(left > 0, np.log(rising / np.maximum(left, 1) / (x + 1)), 0.0)
-    log_law = np.insert(np.cumsum(steps, axis=1), 0, 0.0, axis=1)
-    log_law[:, :-1][left <= 0] = -np.inf  # too few unmarked items for so few marked ones
-    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
-    return np.asarray(law / law.sum(axis=1, keepdims=True))
+        steps = np.where(unmarked > 0, np.log(rising / np.maximum(unmarked, 1) / (x + 1)), 0.0)
+    log_pmf = np.insert(np.cumsum(steps, axis=1), 0, 0.0, axis=1)
+    log_pmf[:, :-1][unmarked <= 0] = -np.inf  # too few unmarked items for so few marked ones
+    pmf = np.exp(log_pmf - log_pmf.max(axis=1, keepdims=True))
+    return np.asarray(pmf / pmf.sum(axis=1, keepdims=True))
 
 
 @cache
@@ -235,9 +237,9 @@ def last_place_left_out(recommender: str, method: str = "uncorrected") -> float:
 @cache
 def _seen_ties(recommender: str) -> float:
     """The share of users with a tied negative in the sample."""
-    tied = bundle()[recommender, REPRODUCED]
-    protocol = Protocol(tied.n_candidates, N_NEGATIVES, replacement=False)
-    return float(1 - protocol.pmf(tied.n_tied + 1, counts=[0])[:, 0].mean())
+    intervals = bundle()[recommender, REPRODUCED]
+    protocol = Protocol(intervals.n_candidates, N_NEGATIVES, replacement=False)
+    return float(1 - protocol.pmf(intervals.n_tied + 1, counts=[0])[:, 0].mean())
 
 
 # --- numbers that depend on X's seed --------------------------------------------------------------
@@ -258,8 +260,8 @@ def within_seeds(printed: Printed, values: list[float], error: float = 0.0) -> t
 
 def distance_of_seeds(printed: Printed, values: list[float], error: float = 0.0) -> Distance:
     """How far a printed value is from one more seed's: the z that is as unlikely as its t."""
-    found = printed.distance(float(np.mean(values)), _spread(values, error))
-    return found._replace(z=float(stats.norm.isf(stats.t.sf(found.z, len(values) - 1))))
+    distance = printed.distance(float(np.mean(values)), _spread(values, error))
+    return distance._replace(z=float(stats.norm.isf(stats.t.sf(distance.z, len(values) - 1))))
 
 
 def _spread(values: list[float], error: float) -> float:

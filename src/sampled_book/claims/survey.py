@@ -26,14 +26,14 @@ def _size(text: str) -> float:
 def catalogue_sizes(published: str, items: dict[str, int]) -> Finding:
     """Catalogues rounded as printed, as in "4k, 2M"; `items` says which data sets they are of."""
     claimed = read_list(published)
-    left = claimed.copy()
+    unmatched = claimed.copy()
     for size in items.values():
-        fits = [c for c in left if Printed.parse(c[:-1]).rounds_from(size / UNITS[c[-1]])]
+        fits = [c for c in unmatched if Printed.parse(c[:-1]).rounds_from(size / UNITS[c[-1]])]
         if fits:
-            left.remove(fits[0])
+            unmatched.remove(fits[0])
     text = listed(items, ",")
     return judge(
-        Trial(f"{text}; without one of ours: {', '.join(left) or 'none'}", not left),
+        Trial(f"{text}; without one of ours: {', '.join(unmatched) or 'none'}", not unmatched),
         unsettled="it is of data sets of others, of which we have no count",
     )
 
@@ -56,8 +56,10 @@ def usual_catalogue(published: str, sizes: str) -> Finding:
     """The median of the catalogues that the paper names, in words such as "tens of thousands"."""
     middle = float(np.median([_size(size) for size in sizes.split(",")]))
     words = {3: "thousands", 4: "tens of thousands", 5: "hundreds of thousands", 6: "millions"}
-    found = words[int(log10(middle))]
-    return judge(Trial(f"median {middle:,.0f} of the sizes named: {found}", found == published))
+    magnitude = words[int(log10(middle))]
+    return judge(
+        Trial(f"median {middle:,.0f} of the sizes named: {magnitude}", magnitude == published)
+    )
 
 
 def explored_before(published: str, year: int, others: list[str]) -> Finding:
@@ -75,10 +77,10 @@ def explored_before(published: str, year: int, others: list[str]) -> Finding:
         if int(published_in) < year:
             names = " and ".join(name.split()[-1] for name in authors.split(" and "))
             before.append(f"{names} ({published_in})")
-    found = "explored" if before else "not explored"
-    text = f"{found}, by {', '.join(before)}" if before else found
+    verdict = "explored" if before else "not explored"
+    text = f"{verdict}, by {', '.join(before)}" if before else verdict
     return judge(
-        Trial(text, found == published),
+        Trial(text, verdict == published),
         note="What random decoys do to the values of metrics and to comparisons is its subject.",
         unsettled="it is said to the best of the authors' knowledge, which ours is no measure of",
     )

@@ -98,17 +98,18 @@ def _moments(kind: str, m: int, ranks: list[int], replacement: bool) -> tuple[fl
 
 def sampled_cell(published: str, recommender: str, kind: str, m: int, runs: int) -> Finding:
     """A cell of Table 2: average and standard deviation over runs, under both laws."""
-    seen = {}
+    trials = {}
     for replacement in (True, False):
         mean, variance, fourth = _moments(kind, m, RANKS[recommender], replacement)
         distances = average_and_spread(published, mean, variance, fourth, runs)
         text = shown(mean, float(np.sqrt(variance)), distances, 4)
-        seen[replacement] = Trial(text, max(distances).z < Z_LIMIT, "", distances)
+        trials[replacement] = Trial(text, max(distances).z < Z_LIMIT, "", distances)
     # The law is not stated beside the table, but it makes no difference that the digits show.
-    with_ = seen[True]
-    both = with_.holds and seen[False].holds
+    with_replacement = trials[True]
+    both_hold = with_replacement.holds and trials[False].holds
     return judge(
-        replace(with_, holds=both), replace(with_, setting="negatives drawn with replacement")
+        replace(with_replacement, holds=both_hold),
+        replace(with_replacement, setting="negatives drawn with replacement"),
     )
 
 
@@ -138,12 +139,12 @@ def _level(level: float) -> str:
 def extreme(published: str, kinds: list[str], which: str, m: int | None = None) -> Finding:
     """The recommender with the highest or the lowest value on each of the metrics."""
     pick = {"highest": max, "lowest": min}[which]
-    found = {}
+    extremes = {}
     for kind in kinds:
         values = means(kind, m)
-        found[kind] = pick(values, key=values.__getitem__)
-    text = ", ".join(f"{name} on {metric(kind).label}" for kind, name in found.items())
-    return judge(Trial(f"{which}: {text}", set(found.values()) == {published}))
+        extremes[kind] = pick(values, key=values.__getitem__)
+    text = ", ".join(f"{name} on {metric(kind).label}" for kind, name in extremes.items())
+    return judge(Trial(f"{which}: {text}", set(extremes.values()) == {published}))
 
 
 def times(published: str, kind: str, better: str, worse: str, m: int | None = None) -> Finding:
@@ -177,23 +178,23 @@ def _pairs_kept(kind: str, m: int) -> int:
 
 def pairs_in_order(published: str, kind: str, m: int) -> Finding:
     """How many of the three pairs sampling keeps in order."""
-    kept = _pairs_kept(kind, m)
-    text = f"{kept} of 3 pairs: {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
-    return judge(Trial(text, kept == int(published)))
+    n_kept = _pairs_kept(kind, m)
+    text = f"{n_kept} of 3 pairs: {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
+    return judge(Trial(text, n_kept == int(published)))
 
 
 def order_changes(published: str, kinds: list[str], m: int) -> Finding:
     """Whether sampling changes the order of the three "completely": no pair keeps its order."""
-    kept = {kind: _pairs_kept(kind, m) for kind in kinds}
-    text = ", ".join(f"{metric(kind).label} keeps {count}" for kind, count in kept.items())
-    gone = [metric(kind).label for kind, count in kept.items() if count == 0]
-    want = published == "completely"
+    n_kept = {kind: _pairs_kept(kind, m) for kind in kinds}
+    text = ", ".join(f"{metric(kind).label} keeps {count}" for kind, count in n_kept.items())
+    reordered = [metric(kind).label for kind, count in n_kept.items() if count == 0]
+    claims_complete = published == "completely"
     return judge(
-        Trial(f"of 3 pairs {text}", want and len(gone) == len(kinds)),
+        Trial(f"of 3 pairs {text}", claims_complete and len(reordered) == len(kinds)),
         Trial(
             f"of 3 pairs {text}",
-            want and bool(gone) and all(count < 3 for count in kept.values()),
-            f"said of {' and '.join(gone)} alone; on the others the order changes in part",
+            claims_complete and bool(reordered) and all(count < 3 for count in n_kept.values()),
+            f"said of {' and '.join(reordered)} alone; on the others the order changes in part",
         ),
     )
 
@@ -201,20 +202,20 @@ def order_changes(published: str, kinds: list[str], m: int) -> Finding:
 def disagrees(published: str, m: int) -> Finding:
     """The metrics, as in "ndcg, recall@10", whose expected order is not the exact one."""
     named = set(read_list(published))
-    found = {kind for kind in METRICS if _pairs_kept(kind, m) < 3}
+    disagreeing = {kind for kind in METRICS if _pairs_kept(kind, m) < 3}
     orders = (
         f"{metric(kind).label} {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
         for kind in METRICS
         if kind in named
     )
-    return judge(Trial("; ".join(orders), named <= found))
+    return judge(Trial("; ".join(orders), named <= disagreeing))
 
 
 def consistent_metrics(published: str, sizes: list[int]) -> Finding:
     """The metrics that keep all three pairs in order at every one of these m."""
-    kept = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
-    shown = ", ".join(metric(kind).label for kind in kept) or "none"
-    return judge(Trial(f"consistent: {shown}", kept == read_list(published)))
+    consistent = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
+    shown = ", ".join(metric(kind).label for kind in consistent) or "none"
+    return judge(Trial(f"consistent: {shown}", consistent == read_list(published)))
 
 
 def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
@@ -223,9 +224,9 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
         kind
         for kind in METRICS
         if all(
-            sign(means(kind, m, law)[name], means(kind)[name]) == 0
+            sign(means(kind, m, replacement)[name], means(kind)[name]) == 0
             for m in sizes
-            for law in (True, False)
+            for replacement in (True, False)
             for name in RANKS
         )
     ]
@@ -254,22 +255,24 @@ def order_depends_on_sample_size(published: str) -> Finding:
 def most_sensitive(published: str) -> Finding:
     """The metric on which the order changes at the most sample sizes."""
     flips = {kind: len(_by_negatives(kind).flips) for kind in METRICS}
-    most = max(flips, key=lambda kind: flips[kind])
+    most_flipped = max(flips, key=lambda kind: flips[kind])
     text = by_metric(flips)
     ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
     return judge(
-        Trial(f"sample sizes at which the order changes: {text}", ahead and most == published)
+        Trial(
+            f"sample sizes at which the order changes: {text}", ahead and most_flipped == published
+        )
     )
 
 
 def _settled(kind: str, level: float) -> int:
     """The smallest m from which the order, with a level of ties, is that of the exact values."""
-    target = ranking(means(kind), level)
+    exact_order = ranking(means(kind), level)
     low, high = 1, N_ITEMS - 1  # right at the upper end, and flips are far apart near it
     while high - low > 1:
         middle = (low + high) // 2
-        right = ranking(means(kind, middle), level) == target
-        low, high = (low, middle) if right else (middle, high)
+        is_right = ranking(means(kind, middle), level) == exact_order
+        low, high = (low, middle) if is_right else (middle, high)
     return high
 
 
@@ -282,8 +285,8 @@ def consistent_from(published: str, kind: str, level: float) -> Finding:
     claimed = Printed.parse(published).value
 
     def strict(replacement: bool) -> int:
-        found = [_by_negatives(kind, pair, replacement) for pair in ("AB", "AC", "BC")]
-        return max(pair.right_from or N_ITEMS for pair in found if "=" not in pair.exact)
+        orders = [_by_negatives(kind, pair, replacement) for pair in ("AB", "AC", "BC")]
+        return max(pair.right_from or N_ITEMS for pair in orders if "=" not in pair.exact)
 
     settled = _settled(kind, level)
     text = (
@@ -296,16 +299,16 @@ def consistent_from(published: str, kind: str, level: float) -> Finding:
 def bias_depends(published: str, kind: str, sizes: list[int]) -> Finding:
     """What the bias depends on, of "recommender" and "sample size"."""
     bias = np.array([[means(kind, m)[name] - means(kind)[name] for name in RANKS] for m in sizes])
-    found = []
+    influences = []
     if (np.ptp(bias, axis=1) > 1e-9).all():
-        found.append("recommender")
+        influences.append("recommender")
     if (np.ptp(bias, axis=0) > 1e-9).all():
-        found.append("sample size")
+        influences.append("sample size")
     shown = "; ".join(
         f"m = {m}: " + ", ".join(f"{name} {b:+.3f}" for name, b in zip(RANKS, row, strict=True))
         for m, row in zip(sizes, bias, strict=True)
     )
-    return judge(Trial(f"bias at {shown}", ", ".join(found) == published))
+    return judge(Trial(f"bias at {shown}", ", ".join(influences) == published))
 
 
 def alike_at_small_samples(published: str, sizes: list[int]) -> Finding:
@@ -317,12 +320,12 @@ def alike_at_small_samples(published: str, sizes: list[int]) -> Finding:
         # While m < k a metric cut off at k sees every item and tells nothing apart.
         if _tells_apart(metric(kind), m)
     }
-    found = sorted(set(orders.values()))
-    return judge(Trial(" or ".join(found), found == [published]))
+    distinct_orders = sorted(set(orders.values()))
+    return judge(Trial(" or ".join(distinct_orders), distinct_orders == [published]))
 
 
-def _tells_apart(of: Metric, m: int) -> bool:
-    return of.k is None or of.k <= m
+def _tells_apart(metric_: Metric, m: int) -> bool:
+    return metric_.k is None or metric_.k <= m
 
 
 def any_conclusion(published: str, kind: str) -> Finding:
@@ -351,10 +354,10 @@ def similar_order(published: str, like: str) -> Finding:
     def ends(kind: str) -> tuple[str, ...]:
         return tuple(ranking(means(kind, m))[0] for m in (10, N_ITEMS - 1))
 
-    found, wanted = ends(published), ends(like)
+    winners, like_winners = ends(published), ends(like)
     orders = [ranking(means(published, m)) for m in (1, *_by_negatives(published).flips)]
     text = f"{' then '.join(dict.fromkeys(orders))} on {metric(published).label}"
-    return judge(Trial(text, len(set(orders)) > 1 and found == wanted))
+    return judge(Trial(text, len(set(orders)) > 1 and winners == like_winners))
 
 
 def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
@@ -365,18 +368,19 @@ def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
     exact = np.array([means(kind)[name] for name in RANKS])
     bias = np.array([[means(kind, m)[name] for name in RANKS] for m in sizes]) - exact
 
-    def orders(of: np.ndarray) -> int:
-        return len({ranking(dict(zip(RANKS, row, strict=True))) for row in exact + of})
+    def orders(biases: np.ndarray) -> int:
+        return len({ranking(dict(zip(RANKS, row, strict=True))) for row in exact + biases})
 
     averaged = {
         name: orders(np.broadcast_to(bias.mean(axis=axis, keepdims=True), bias.shape))
         for axis, name in ((1, "recommender"), (0, "sample size"))
     }
-    needed = [name for name, count in averaged.items() if count == 1 < orders(bias)]
+    necessary = [name for name, count in averaged.items() if count == 1 < orders(bias)]
     text = ", ".join(f"{count} averaged over the {name}s" for name, count in averaged.items())
     return judge(
         Trial(
-            f"{orders(bias)} orders with the bias as it is, {text}", ", ".join(needed) == published
+            f"{orders(bias)} orders with the bias as it is, {text}",
+            ", ".join(necessary) == published,
         )
     )
 
@@ -384,17 +388,19 @@ def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
 def laws_alike(published: str, sizes: list[int]) -> Finding:
     """Whether results without replacement are "similar": the same orders, values 0.01 apart."""
     kinds = [kind for kind in METRICS if kind != "auc"]
-    apart = {
+    differences = {
         (abs(means(kind, m)[name] - means(kind, m, False)[name]), metric(kind).label, m)
         for kind in METRICS
         for m in sizes
         for name in RANKS
     }
-    same = all(
+    orders_agree = all(
         ranking(means(kind, m)) == ranking(means(kind, m, False)) for kind in kinds for m in sizes
     )
-    off, label, m = max(apart)
-    text = f"{'the same' if same else 'other'} orders, values up to {off:.4f} apart"
+    largest, label, m = max(differences)
+    text = f"{'the same' if orders_agree else 'other'} orders, values up to {largest:.4f} apart"
     return judge(
-        Trial(f"{text} ({label}, m = {m})", published == "similar" and same and off < 0.01)
+        Trial(
+            f"{text} ({label}, m = {m})", published == "similar" and orders_agree and largest < 0.01
+        )
     )

@@ -60,10 +60,12 @@ class View(NamedTuple):
     def value(self, recommender: str, variant: str, kind: str, column: str) -> Value:
         """What a run reports, in percent."""
         method = self.method or column
-        found = sampled(recommender, variant, self.replacement, method, self.each_n)[kind]
+        reported = sampled(recommender, variant, self.replacement, method, self.each_n)[kind]
         if not self.last_place:
-            return found
-        return found._replace(mean=found.mean + study.last_place_left_out(recommender, method))
+            return reported
+        return reported._replace(
+            mean=reported.mean + study.last_place_left_out(recommender, method)
+        )
 
     def means(self, kind: str, column: str | None) -> list[dict[str, float]]:
         """Means of X, Y and Z for each seed of X: exact, or expected in a column."""
@@ -93,22 +95,31 @@ def view_steps(recommenders: str, column: str = "uncorrected", auc: bool = False
     # The text is about the recommenders of Table 3, and says that section 9 describes them.
     yield Step(
         "",
-        tuple(View(r, w, each) for r in (PRINTED, REPRODUCED) for w, each in CHOICES),
+        tuple(
+            View(reading, replacement, each_n)
+            for reading in (PRINTED, REPRODUCED)
+            for replacement, each_n in CHOICES
+        ),
     )
-    own = max((SETTINGS[name] for name in recommenders if name in "YZ"), key=len, default="")
+    own_setting = max(
+        (SETTINGS[name] for name in recommenders if name in "YZ"), key=len, default=""
+    )
     methods: list[tuple[str | None, str]] = [(None, "")]
     if column in UNSAID:
         methods.append(UNSAID[column])
     for last_place in [False, True] if auc and "Z" in recommenders else [False]:
-        for method, said in methods:
-            base = [LAST_PLACE if last_place else own or RANDOM_START, said]
-            for choices, more in (
+        for method, method_text in methods:
+            base = [LAST_PLACE if last_place else own_setting or RANDOM_START, method_text]
+            for choices, extra_settings in (
                 (CHOICES, []),
                 (WITHOUT_CHOICES, [WITHOUT]),
                 (WITHOUT_CHOICES[1:], [WITHOUT, ONE_SIZE]),
             ):
-                setting = "; ".join(part for part in (*base, *more) if part)
-                views = (View(REPRODUCED, w, each, method, last_place) for w, each in choices)
+                setting = "; ".join(part for part in (*base, *extra_settings) if part)
+                views = (
+                    View(REPRODUCED, replacement, each_n, method, last_place)
+                    for replacement, each_n in choices
+                )
                 yield Step(setting, tuple(views))
 
 
@@ -138,12 +149,12 @@ def tried_for(recommenders: str) -> Callable[..., Callable[..., Finding]]:
 
 
 def try_or_else(
-    look: Callable[[View], Trial], setting: str, other: Callable[[View], Trial], **evidence: str
+    look: Callable[[View], Trial], setting: str, fallback: Callable[[View], Trial], **evidence: str
 ) -> Finding:
     """Try a claim under all that the paper states, and what it says under one setting more."""
     stated = next(view_steps("XYZ"))
     return judge(
-        of_all_views(stated, look), of_all_views(Step(setting, stated.views), other), **evidence
+        of_all_views(stated, look), of_all_views(Step(setting, stated.views), fallback), **evidence
     )
 
 

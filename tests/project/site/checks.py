@@ -155,8 +155,8 @@ def visit(
 ) -> Iterator[Visit]:
     """Open `address`, wait until it is drawn, call `first`, and unfold what the page hides."""
     home = urlsplit(address).netloc
-    found = Visit(context.new_page())
-    page, heard = found.page, found.heard
+    visited = Visit(context.new_page())
+    page, heard = visited.page, visited.heard
 
     def on_request(request: Any) -> None:
         if urlsplit(request.url).netloc not in (home, ""):
@@ -180,25 +180,25 @@ def visit(
                 document.getAnimations().forEach(a => a.finish());  // what unfolds fades in
             }"""
         )
-        yield found
+        yield visited
     finally:
         page.close()
 
 
-def violations(page: Page, colours: bool, looked: Looked, whole: bool = False) -> list[str]:
+def violations(page: Page, colours: bool, looked: Looked, whole_page: bool = False) -> list[str]:
     """What axe finds at the levels serious and critical, a sentence for each of its rules.
 
-    What is within drawn maths is looked at with the `whole` page only.
+    What is within drawn maths is looked at with the `whole_page` page only.
     """
-    found = page.evaluate(AXE_RUN, [OF_COLOURS, colours, whole])
-    looked.note(found["passed"], found["undecided"])
-    said = []
-    for violation in found["violations"]:
+    report = page.evaluate(AXE_RUN, [OF_COLOURS, colours, whole_page])
+    looked.note(report["passed"], report["undecided"])
+    sentences = []
+    for violation in report["violations"]:
         if violation["impact"] in ("serious", "critical"):
             places = [n[:120] for n in violation["nodes"] if n != EXCEPT.get(violation["id"])]
             if places:
-                said.append(f"axe {violation['id']} ({len(places)}): {' | '.join(places[:3])}")
-    return said
+                sentences.append(f"axe {violation['id']} ({len(places)}): {' | '.join(places[:3])}")
+    return sentences
 
 
 def show(page: Page, width: int, theme: Any) -> None:
@@ -210,7 +210,7 @@ def show(page: Page, width: int, theme: Any) -> None:
 
 
 def faults(
-    found: Visit,
+    visited: Visit,
     looked: Looked | None = None,
     themed: Callable[[Page, str], object] = lambda page, theme: None,
 ) -> list[str]:
@@ -218,19 +218,21 @@ def faults(
 
     `looked` is what is known of texts, and grows. `themed` is called in each theme.
     """
-    page, looked = found.page, looked or Looked()
-    said: dict[str, None] = {}
+    page, looked = visited.page, looked or Looked()
+    sentences: dict[str, None] = {}
     for width in (1280, 360):
         for theme in ("light", "dark"):
             show(page, width, theme)
             themed(page, theme)
             for fault, script in SCRIPTS.items():
-                said |= {f"{fault}: {place}": None for place in page.evaluate(script)}
-            said |= dict.fromkeys(found.heard)
+                sentences |= {f"{fault}: {place}": None for place in page.evaluate(script)}
+            sentences |= dict.fromkeys(visited.heard)
             if not page.evaluate("() => 'axe' in window"):
                 page.evaluate(AXE)
             if page.evaluate(LIKE_NO_OTHER, looked.known()):
-                said |= dict.fromkeys(violations(page, True, looked))
+                sentences |= dict.fromkeys(violations(page, True, looked))
             if theme == "light":  # maths is drawn alike at any width
-                said |= dict.fromkeys(violations(page, False, looked, whole=width == 1280))
-    return list(said)
+                sentences |= dict.fromkeys(
+                    violations(page, False, looked, whole_page=width == 1280)
+                )
+    return list(sentences)

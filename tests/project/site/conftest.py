@@ -58,11 +58,11 @@ def serve() -> Iterator[Callable[[Path], str]]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A Chromium: the one that CHROMIUM names, or the one that is installed."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), MAC)
-    if not Path(found).exists():
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), MAC)
+    if not Path(program).exists():
         pytest.fail("no Chromium found: install one, or name its program in CHROMIUM")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield chromium
         chromium.close()
 
@@ -70,9 +70,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """What a reader opens pages in."""
-    made = browser.new_context(reduced_motion="reduce")
-    yield made
-    made.close()
+    browser_context = browser.new_context(reduced_motion="reduce")
+    yield browser_context
+    browser_context.close()
 
 
 @pytest.fixture(scope="session")

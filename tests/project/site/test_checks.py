@@ -71,10 +71,10 @@ DEFECTS = {
 def faults_of(browser, serve, folder, looked=None, defect=""):
     (folder / "page.html").write_text(SOUND.format(image=IMAGE, defect=defect))
     context = browser.new_context(reduced_motion="reduce")
-    with visit(context, f"{serve(folder)}/page.html") as found:
-        said = faults(found, looked)
+    with visit(context, f"{serve(folder)}/page.html") as visited:
+        sentences = faults(visited, looked)
     context.close()
-    return said
+    return sentences
 
 
 def test_a_contrast_that_has_passed_does_not_stand_for_another(browser, serve, tmp_path):
@@ -105,5 +105,5 @@ def test_a_sound_page_has_no_fault(browser, serve, tmp_path):
 def test_each_defect_is_named(browser, serve, tmp_path, name):
     defect, sentence = DEFECTS[name]
     assert any(
-        said.startswith(sentence) for said in faults_of(browser, serve, tmp_path, None, defect)
+        fault.startswith(sentence) for fault in faults_of(browser, serve, tmp_path, None, defect)
     )

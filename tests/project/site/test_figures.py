@@ -65,11 +65,11 @@ def test_no_text_covers_another(page, image):
     ids=["side by side", "over each other", "one above the other", "touching from above"],
 )
 def test_texts_that_touch_are_found(page, at, found):
-    figure, out = Figure(figsize=(6, 3)), StringIO()
+    figure, svg = Figure(figsize=(6, 3)), StringIO()
     figure.text(0.1, 0.5, "one")
     figure.text(*at, "two")
     with matplotlib.rc_context({"svg.fonttype": STYLE["svg.fonttype"]}):
-        figure.savefig(out, format="svg")
-    pairs, texts = covered(page, out.getvalue())
+        figure.savefig(svg, format="svg")
+    pairs, texts = covered(page, svg.getvalue())
     assert texts == 2
     assert pairs == ([["one", "two"]] if found else [])

@@ -63,5 +63,5 @@ def follows_the_theme(page, theme):
 def test_a_page_has_no_fault(context, address, looked, name):
     chapter = re.fullmatch(r"book/notebooks/\d\d_\w+\.html", name)
     first = has_its_first_figure_near_the_top_and_nothing_cut_off if chapter else str
-    with visit(context, f"{address}/{name}", first) as found:
-        assert faults(found, looked, follows_the_theme) == []
+    with visit(context, f"{address}/{name}", first) as visited:
+        assert faults(visited, looked, follows_the_theme) == []

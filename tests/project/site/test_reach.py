@@ -94,8 +94,10 @@ def test_every_term_of_the_glossary_is_found(page, address):
     assert len(entries) > 30
     assert first_found(page, address, "AUC")
     page.wait_for_function("document.querySelector('#search-results h2').innerText != 'Searching'")
-    found = {term: page.evaluate(AGAIN, term).split("#")[0].split("?")[0] for term in entries}
-    assert {term: one for term, one in found.items() if not leads(one, entries[term])} == {}
+    first_pages = {term: page.evaluate(AGAIN, term).split("#")[0].split("?")[0] for term in entries}
+    assert {
+        term: link for term, link in first_pages.items() if not leads(link, entries[term])
+    } == {}
 
 
 def _page_of(label: str) -> str:

@@ -17,8 +17,8 @@ ESTIMATORS = ["naive", "rank estimate", "monotone", "bias-variance, fitted prior
 def estimates() -> str:
     columns = ["recommender", "metric", "estimator", "value", "standard_error", "low", "high"]
     rows = [
-        (name, of, estimator, 0.2 + i / 20, 0.01, 0.18 + i / 20, 0.22 + i / 20)
-        for of in ("recall@10", "auc")
+        (name, metric_name, estimator, 0.2 + i / 20, 0.01, 0.18 + i / 20, 0.22 + i / 20)
+        for metric_name in ("recall@10", "auc")
         for name in NAMES
         for i, estimator in enumerate(ESTIMATORS)
     ]
@@ -44,25 +44,30 @@ def one_row_each() -> str:
     ]
     columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
     columns += ["possible_high", "assumption", "warrant", "quote", "users"]
-    found = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
-    return of_estimates(found, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
+    estimated = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
+    return of_estimates(estimated, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 
 
 def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
-    given, few = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
+    inputs, options = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
     samples = [Protocol(100, m) for m in (1, 10, 50)]
-    plans = planning.for_all(*given, samples[1], 20, max_negatives=50, **few)
+    plans = planning.for_all(*inputs, samples[1], 20, max_negatives=50, **options)
     grids = (samples, 20), (samples[1], [2, 20, 200])
-    curves = [planning.for_pairs(planning.curve, *given, *grid, **few) for grid in grids]
+    curves = [planning.for_pairs(planning.curve, *inputs, *grid, **options) for grid in grids]
     return of_plan(plans, pd.concat(curves).drop_duplicates(), {"log": "log.csv"})
 
 
 @pytest.fixture(scope="module")
 def address(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
-    alone = of_comparison(comparison(), {"metric": "auc"})
-    pages = {"estimates": estimates(), "rows": one_row_each(), "comparison": alone, "plan": plan()}
+    comparison_page = of_comparison(comparison(), {"metric": "auc"})
+    pages = {
+        "estimates": estimates(),
+        "rows": one_row_each(),
+        "comparison": comparison_page,
+        "plan": plan(),
+    }
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return serve(folder)
@@ -75,8 +80,8 @@ def is_white_in_the_light(page, theme):
 
 @pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "plan"])
 def test_a_report_has_no_fault(context, address, name, tmp_path):
-    with visit(context, f"{address}/{name}.html") as found:
-        assert faults(found, themed=is_white_in_the_light) == []
+    with visit(context, f"{address}/{name}.html") as visited:
+        assert faults(visited, themed=is_white_in_the_light) == []
 
 
 def test_a_report_opens_from_a_file(context, address, tmp_path):

@@ -53,10 +53,10 @@ def address(serve, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(context, address):
-    with visit(context, address) as found:
-        ready(found.page)
-        yield found.page
-        assert found.heard == []
+    with visit(context, address) as visited:
+        ready(visited.page)
+        yield visited.page
+        assert visited.heard == []
 
 
 def computed(page, function, *cases):
@@ -76,7 +76,9 @@ def ready(page):
 
 def protocols():
     sizes = [(2, 1), (5, 2), (12, 11), (300, 99), (10_000, 99), (10_000, 1_000), (10**9, 200)]
-    return [Protocol(n, m, replacement=way) for n, m in sizes for way in (True, False)]
+    return [
+        Protocol(n, m, replacement=replacement) for n, m in sizes for replacement in (True, False)
+    ]
 
 
 def some_ranks(n):
@@ -85,21 +87,23 @@ def some_ranks(n):
 
 @pytest.mark.parametrize("protocol", protocols(), ids=str)
 def test_the_distribution_and_expectations_are_those_of_the_package(page, protocol):
-    n, m, way = protocol.n_items, protocol.n_negatives, protocol.replacement
+    n, m, replacement = protocol.n_items, protocol.n_negatives, protocol.replacement
     ranks = some_ranks(n)
-    for rank, found in zip(
+    for rank, script_values in zip(
         ranks.tolist(),
         page.evaluate(
             "c => c.map(a => [...sampledMetrics.pmf(...a)])",
-            [[r, n, m, way] for r in ranks.tolist()],
+            [[r, n, m, replacement] for r in ranks.tolist()],
         ),
         strict=True,
     ):
-        np.testing.assert_allclose(found, protocol.pmf(rank), rtol=1e-9, atol=1e-280)
+        np.testing.assert_allclose(script_values, protocol.pmf(rank), rtol=1e-9, atol=1e-280)
     for name in METRICS:
         naive = estimators.naive(metric(name), protocol)
-        found = computed(page, "expected", *[(name, r, n, m, way) for r in ranks.tolist()])
-        np.testing.assert_allclose(found, naive.expected(ranks), rtol=1e-9, atol=1e-12)
+        script_values = computed(
+            page, "expected", *[(name, r, n, m, replacement) for r in ranks.tolist()]
+        )
+        np.testing.assert_allclose(script_values, naive.expected(ranks), rtol=1e-9, atol=1e-12)
         exact = computed(page, "value", *[(name, r, n) for r in ranks.tolist()])
         np.testing.assert_allclose(exact, metric(name)(ranks, n), rtol=1e-12)
 
@@ -108,8 +112,8 @@ def test_the_distribution_and_expectations_are_those_of_the_package(page, protoc
 def sampled_laws():
     """For each recommender and number of negatives the mean law of its users' sampled ranks."""
     return {
-        (who, m): intervals.sampled_pmf(m).mean(axis=0)
-        for who, intervals in bundled_ranks().items()
+        (recommender, m): intervals.sampled_pmf(m).mean(axis=0)
+        for recommender, intervals in bundled_ranks().items()
         for m in (3, 100, 1_392)
     }
 
@@ -124,26 +128,26 @@ def test_metrics_of_the_bundled_recommenders_are_those_of_the_package(page, samp
             ends = [
                 naive.expected(intervals.ranks(t)).mean() for t in ("optimistic", "pessimistic")
             ]
-            found = page.evaluate(
+            script_values = page.evaluate(
                 """([name, k, m]) => ["mean", "optimistic", "pessimistic"].map(
                     ties => sampledMetrics.ofTied(name, sampledMetrics.bundled()[k], ties, m))""",
                 [name, recommender, m],
             )
-            np.testing.assert_allclose(found, [mean, *ends], rtol=1e-9)
-        found = page.evaluate(
+            np.testing.assert_allclose(script_values, [mean, *ends], rtol=1e-9)
+        script_values = page.evaluate(
             """([name, k]) => ["mean", "optimistic", "pessimistic"].map(
                 ties => sampledMetrics.ofTied(name, sampledMetrics.bundled()[k], ties))""",
             [name, recommender],
         )
-        wanted = [intervals.evaluate(name, t).mean() for t in ("mean", "optimistic", "pessimistic")]
-        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+        exact = [intervals.evaluate(name, t).mean() for t in ("mean", "optimistic", "pessimistic")]
+        np.testing.assert_allclose(script_values, exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["ap", "recall@10", "ndcg@10"])
 @pytest.mark.parametrize(("n", "m", "way"), [(400, 20, True), (400, 20, False), (2_000, 100, True)])
 def test_corrections_are_those_of_the_package(page, name, n, m, way):
     protocol, ranks = Protocol(n, m, replacement=way), np.arange(1, n + 1)
-    found = page.evaluate(
+    script_values = page.evaluate(
         """([name, n, m, way, gammas]) => {
             const system = sampledMetrics.system(name, n, m, way);
             return gammas.map(gamma => {
@@ -155,14 +159,18 @@ def test_corrections_are_those_of_the_package(page, name, n, m, way):
         }""",
         [name, n, m, way, [1.0, 0.03, 1e-4]],
     )
-    for gamma, (values, mean, variance, bias, noise) in zip([1.0, 0.03, 1e-4], found, strict=True):
-        built = estimators.bias_variance(metric(name), protocol, gamma)
+    for gamma, (values, mean, variance, bias, noise) in zip(
+        [1.0, 0.03, 1e-4], script_values, strict=True
+    ):
+        estimator = estimators.bias_variance(metric(name), protocol, gamma)
         # Values of rare sampled ranks have as many digits as the system is well-conditioned.
-        np.testing.assert_allclose(values, built.values, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(mean, built.expected(ranks), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(variance, built.variance(ranks), rtol=1e-9, atol=1e-9)
-        assert bias == pytest.approx(np.sqrt((built.bias(ranks) ** 2).mean()), rel=1e-9, abs=1e-9)
-        assert noise == pytest.approx(np.sqrt(built.variance(ranks).mean()), rel=1e-9, abs=1e-9)
+        np.testing.assert_allclose(values, estimator.values, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(mean, estimator.expected(ranks), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(variance, estimator.variance(ranks), rtol=1e-9, atol=1e-9)
+        assert bias == pytest.approx(
+            np.sqrt((estimator.bias(ranks) ** 2).mean()), rel=1e-9, abs=1e-9
+        )
+        assert noise == pytest.approx(np.sqrt(estimator.variance(ranks).mean()), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
@@ -170,12 +178,12 @@ def test_what_no_line_explains_is_as_a_fit_leaves_it(page, m):
     ranks, n = np.arange(1, 1_001), 1_000
     for name in ("ap", "ndcg", "recall@1", "recall@10"):
         values = estimators.naive(metric(name), Protocol(n, m, replacement=True)).expected(ranks)
-        (found,) = computed(page, "unlinear", (values.tolist(),))
+        (unexplained,) = computed(page, "unlinear", (values.tolist(),))
         if np.ptp(values) < 1e-12:
-            assert found is None or np.isnan(found)
+            assert unexplained is None or np.isnan(unexplained)
             continue
         residual = values - np.polynomial.Polynomial.fit(ranks, values, 1)(ranks)
-        assert found == pytest.approx(residual.var() / values.var(), rel=1e-9, abs=1e-14)
+        assert unexplained == pytest.approx(residual.var() / values.var(), rel=1e-9, abs=1e-14)
 
 
 def test_a_reversal_is_one_and_auc_has_none(page):
@@ -186,9 +194,9 @@ def test_a_reversal_is_one_and_auc_has_none(page):
         )
         pair = {"better": case["better"], "worse": case["worse"]}
         protocol = Protocol(10_000, m, replacement=True)
-        found = consistency.order_by_negatives(pair, name, protocol)
-        assert found.exact == "better > worse"
-        assert found.at(m) == "worse > better"
+        order = consistency.order_by_negatives(pair, name, protocol)
+        assert order.exact == "better > worse"
+        assert order.at(m) == "worse > better"
     assert page.evaluate(f"([name, m]) => {FIND}", ["auc", 99]) is None
 
 
@@ -196,30 +204,39 @@ def by_definition(case, target, head=0, steepness=np.inf):
     """The ends of a target over all true ranks, by SciPy's programmes on every one of them."""
     n, m, users = case["n"], case["m"], case["users"]
     protocol, ranks = Protocol(n, m, replacement=case["replacement"]), np.arange(1, n + 1)
-    named = {metric(name): text for name, text in case["cells"].items()}
+    printed_metrics = {metric(name): text for name, text in case["cells"].items()}
     # A mixture of even distributions over the first 1, ..., head ranks, and of single ranks.
     parts = np.eye(n)
     parts[:head, :head] = np.triu(1.0 / np.arange(1, head + 1) * np.ones((head, 1)))
     low, high, above, rows = [], [], [], []
-    for of, text in named.items():
+    for parsed_metric, text in printed_metrics.items():
         value, half = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
         pair = max(value - half, 0), min(value + half, 1)
-        if of.kind in ("recall", "hit"):
+        if parsed_metric.kind in ("recall", "hit"):
             pair = np.ceil(pair[0] * users - 1e-9) / users, np.floor(pair[1] * users + 1e-9) / users
         low.append(pair[0])
         high.append(pair[1])
-        above.append(of.vector(m + 1))
-        rows.append(estimators.naive(of, protocol).expected(ranks) @ parts)
-    kinds = [(of.kind.replace("hit", "recall"), of.k) for of in named]
-    for i, one in enumerate(kinds):
-        for j, two in enumerate(kinds):
+        above.append(parsed_metric.vector(m + 1))
+        rows.append(estimators.naive(parsed_metric, protocol).expected(ranks) @ parts)
+    kinds = [
+        (parsed_metric.kind.replace("hit", "recall"), parsed_metric.k)
+        for parsed_metric in printed_metrics
+    ]
+    for i, first in enumerate(kinds):
+        for j, second in enumerate(kinds):
             between = (
-                [k for kind, k in kinds if kind == one[0] and k and one[1] < k < two[1]]
-                if (one[1] and two[1] and one[0] == two[0])
+                [k for kind, k in kinds if kind == first[0] and k and first[1] < k < second[1]]
+                if (first[1] and second[1] and first[0] == second[0])
                 else []
             )
-            neighbours = one[0] == two[0] and one[1] and two[1] and one[1] < two[1] and not between
-            if neighbours or (one[0] == "ndcg" and two == ("recall", one[1])):
+            neighbours = (
+                first[0] == second[0]
+                and first[1]
+                and second[1]
+                and first[1] < second[1]
+                and not between
+            )
+            if neighbours or (first[0] == "ndcg" and second == ("recall", first[1])):
                 low.append(low[j] - high[i])
                 high.append(high[j] - low[i])
                 above.append(above[j] - above[i])
@@ -232,24 +249,26 @@ def by_definition(case, target, head=0, steepness=np.inf):
     for i, values in enumerate(above):
         least, width = values.min(), np.ptp(values)
         a, b = np.clip((np.array([low[i], high[i]]) - least) / width, 0, 1)
-        down = brentq(entropy, 1e-300, a, (a,)) if a > 0 else 0.0
-        up = brentq(entropy, b, 1 - 1e-16, (b,)) if b < 1 else 1.0
-        low[i], high[i] = least + width * down, least + width * up
+        lower_end = brentq(entropy, 1e-300, a, (a,)) if a > 0 else 0.0
+        upper_end = brentq(entropy, b, 1 - 1e-16, (b,)) if b < 1 else 1.0
+        low[i], high[i] = least + width * lower_end, least + width * upper_end
     matrix, right = np.vstack([np.array(rows), -np.array(rows)]), np.append(high, -np.array(low))
     if np.isfinite(steepness):
         ends = 2 ** np.arange(int(np.log2(head + 1)) + 1) - 1
         doublings = [parts[a:b].mean(axis=0) for a, b in pairwise(ends)]
-        falls = [one - steepness * two for one, two in pairwise(doublings)]
+        falls = [first - steepness * second for first, second in pairwise(doublings)]
         matrix, right = np.vstack([matrix, *falls]), np.append(right, np.zeros(len(falls)))
-    found = []
+    interval = []
     for sign in (1, -1):
         cost = sign * metric(target)(ranks, n) @ parts
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        done = linprog(cost, matrix, right, np.ones((1, n)), [1.0], method="highs", options=tight)
-        if done.status == 2:
+        solution = linprog(
+            cost, matrix, right, np.ones((1, n)), [1.0], method="highs", options=tight
+        )
+        if solution.status == 2:
             return None
-        found.append(sign * done.fun)
-    return found
+        interval.append(sign * solution.fun)
+    return interval
 
 
 CASES = [
@@ -263,30 +282,32 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case["cells"]))
 def test_bounds_of_printed_metrics_are_those_of_all_ranks(page, case, replacement):
     case = case | {"replacement": replacement, "targets": ["recall@10", "ndcg@10", "mrr"]}
-    ((found),) = computed(page, "published", (case,))
-    assert found["together"]
-    head = min(int(10 * case["n"] / case["m"]), case["n"])
+    ((published),) = computed(page, "published", (case,))
+    assert published["together"]
+    top_ranks = min(int(10 * case["n"] / case["m"]), case["n"])
     for bounds, assumption in zip(
-        found["bounds"], [{}, {"head": head}, {"head": head, "steepness": 4.0}], strict=True
+        published["bounds"],
+        [{}, {"head": top_ranks}, {"head": top_ranks, "steepness": 4.0}],
+        strict=True,
     ):
         for name in case["targets"]:
-            wanted = by_definition(case, name, **assumption)
-            if wanted is None:
+            interval = by_definition(case, name, **assumption)
+            if interval is None:
                 assert bounds is None
             else:
-                np.testing.assert_allclose(bounds[name], wanted, atol=2e-9)
+                np.testing.assert_allclose(bounds[name], interval, atol=2e-9)
 
 
 def test_ranges_are_rounded_outwards_as_the_package_rounds_them(page):
     rng = np.random.default_rng(4)
     ends = np.sort(np.concatenate([rng.random((60, 2)), 1e-3 * rng.random((60, 2))])).tolist()
     ends += [[0.02766, 0.0281], [0.1 + 0.2, 0.5], [-1e-17, 1 - 1e-16], [0, 1], [-0.0004, 0.0004]]
-    found = page.evaluate(
+    shown_ends = page.evaluate(
         """ends => ends.map((pair) => [...sampledMetrics.ui.outward(pair, 3),
             ...sampledMetrics.ui.outward(pair, 1, "%")])""",
         ends,
     )
-    for (low, high), said in zip(ends, found, strict=True):
+    for (low, high), said in zip(ends, shown_ends, strict=True):
         percents = [f"{end}%" for end in _ranges.ends(100 * low, 100 * high, 1)]
         assert said == [*_ranges.ends(low, high), *percents]
 
@@ -300,13 +321,15 @@ def test_numbers_that_cannot_be_are_refused(page):
         # Half of the users at sampled rank 1 and none in the next nine: no true ranks do that.
         ({"recall@1": "0.500", "recall@10": "0.500"}, True),
     ]
-    found = computed(page, "published", *[(sizes | {"cells": cells},) for cells, _ in cases])
-    assert [each["together"] for each in found] == [whether for _, whether in cases]
-    assert [each["bounds"][0] is not None for each in found] == [False, False, True, True]
+    published = computed(page, "published", *[(sizes | {"cells": cells},) for cells, _ in cases])
+    assert [answer["together"] for answer in published] == [
+        is_plausible for _, is_plausible in cases
+    ]
+    assert [answer["bounds"][0] is not None for answer in published] == [False, False, True, True]
     impossible = sizes | {"m": 5, "cells": {"recall@1": "0.010", "recall@3": "0.990"}}
-    ((found),) = computed(page, "published", (impossible,))
-    assert found["together"]
-    assert found["bounds"] == [None, None, None]
+    ((published),) = computed(page, "published", (impossible,))
+    assert published["together"]
+    assert published["bounds"] == [None, None, None]
 
 
 @pytest.mark.parametrize("way", [True, False])
@@ -322,7 +345,7 @@ def test_negatives_are_drawn_from_all_others_alike(page, way):
     counts = np.bincount(np.ravel(places), minlength=11)
     assert counts[[0, 4]].tolist() == [0, 0]
     assert np.abs(np.delete(counts[1:], 3) - 12_000 / 9).max() < 5 * np.sqrt(12_000 / 9)
-    assert way or all(len(set(each)) == 3 for each in places)
+    assert way or all(len(set(sample)) == 3 for sample in places)
 
 
 def test_the_bundled_data_are_those_of_the_package():
@@ -335,7 +358,7 @@ def test_the_bundled_data_are_those_of_the_package():
     assert held("ranks") == widgets.ranks()
     ranges = held("possible")
     assert list(ranges) == list(widgets.METRICS)
-    assert [list(each) for each in ranges.values()] == [list(map(str, widgets.NEGATIVES))] * 2
+    assert [list(by_m) for by_m in ranges.values()] == [list(map(str, widgets.NEGATIVES))] * 2
 
 
 @pytest.fixture(scope="module")
@@ -349,26 +372,26 @@ def log_of_100():
 def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
     protocol, sampled = log_of_100
     users = sampled["X"].size
-    counts = {who: np.bincount(r - 1, minlength=101) for who, r in sampled.items()}
+    counts = {recommender: np.bincount(r - 1, minlength=101) for recommender, r in sampled.items()}
     fit = priors.maximum_entropy(sum(counts.values()), protocol)
     gamma = estimators.default_gamma(users)
     values = estimators.bias_variance(metric(name), protocol, gamma, fit.mass).values
     held = page.evaluate(f"() => sampledMetrics.possible['{name}'][100]")
-    for who, found in held.items():
-        value, low, high = found["prior"]["log"]["value"]
+    for recommender, numbers in held.items():
+        value, low, high = numbers["prior"]["log"]["value"]
         # The package moves the prior's users to fewer ranks first.
-        assert value == pytest.approx(counts[who] @ values / users, rel=2e-3)
+        assert value == pytest.approx(counts[recommender] @ values / users, rel=2e-3)
         assert low < value < high
     rows = {"recommender": [], "user": [], "rank": []}
-    for who, ranks in sampled.items():
-        rows["recommender"] += [who] * users
+    for recommender, ranks in sampled.items():
+        rows["recommender"] += [recommender] * users
         rows["user"] += range(users)
         rows["rank"] += ranks.tolist()
     log = read_log(pd.DataFrame(rows), n_items=protocol.n_items, n_negatives=100, replacement=True)
-    whole = estimate(log, [name], estimators=[widgets.PRIOR], identification=False).frame
-    for row in whole.itertuples():
-        found = held[row.recommender]["prior"]["log"]["value"]
-        np.testing.assert_allclose(found, [row.value, row.low, row.high], rtol=0, atol=1e-9)
+    estimates = estimate(log, [name], estimators=[widgets.PRIOR], identification=False).frame
+    for row in estimates.itertuples():
+        numbers = held[row.recommender]["prior"]["log"]["value"]
+        np.testing.assert_allclose(numbers, [row.value, row.low, row.high], rtol=0, atol=1e-9)
     judged = compare(log, name, estimator=widgets.PRIOR, assumption=None).frame
     likely = sorted(
         (row.likely, row.second if row.likely == row.first else row.first)
@@ -376,7 +399,9 @@ def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
         if row.likely
     )
     assert likely == sorted(
-        (who, two) for who, found in held.items() for two in found["prior"]["log"]["ahead"]
+        (recommender, second)
+        for recommender, numbers in held.items()
+        for second in numbers["prior"]["log"]["ahead"]
     )
 
 
@@ -392,14 +417,14 @@ def test_the_last_thing_to_assume_is_a_prior_and_gives_no_verdict(page):
         words = said(page, "assume")
         held = page.evaluate(f"() => sampledMetrics.possible['{label.lower()}'][100]")
         shown = root.locator("svg").get_attribute("aria-label")
-        for who, found in held.items():
-            prior = found["prior"][users]
+        for recommender, numbers in held.items():
+            prior = numbers["prior"][users]
             value, *ends = (100 * end for end in prior["value"])
             low, high = _ranges.ends(*ends, 1)
-            assert f"{who} {value:.1f}% ({low}% to {high}%)" in shown
-            for two in prior["ahead"]:
-                assert f"{who} ahead of {two}" in words
-        ahead = sum(len(found["prior"][users]["ahead"]) for found in held.values())
+            assert f"{recommender} {value:.1f}% ({low}% to {high}%)" in shown
+            for second in prior["ahead"]:
+                assert f"{recommender} ahead of {second}" in words
+        ahead = sum(len(numbers["prior"][users]["ahead"]) for numbers in held.values())
         assert words.count("ahead of") == ahead
         assert ("no verdict" in words) == (ahead > 0)
         assert "beats" not in words
@@ -416,9 +441,9 @@ def test_scripts_are_small():
 
 
 def test_the_widgets_have_no_fault(context, address):
-    with visit(context, address) as found:
-        ready(found.page)
-        assert faults(found) == []
+    with visit(context, address) as visited:
+        ready(visited.page)
+        assert faults(visited) == []
 
 
 def said(page, name):

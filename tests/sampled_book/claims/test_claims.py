@@ -159,8 +159,8 @@ def test_ids_are_unique() -> None:
 
 def test_sources_are_in_the_bibliography() -> None:
     text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
-    known = set(re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE))
-    assert {s.key for c in CLAIMS.values() for s in (c.source, *c.also)} <= known
+    keys = set(re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE))
+    assert {s.key for c in CLAIMS.values() for s in (c.source, *c.also)} <= keys
 
 
 def checks() -> set[str]:
@@ -544,8 +544,8 @@ WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
 def altered(name: str, published: str | None, args: dict[str, object]) -> Finding:
     """The finding of a claim that is made wrong; an `m` of None takes it away."""
     claim = CLAIMS[name]
-    kept = {key: value for key, value in {**claim.args, **args}.items() if value is not None}
-    finding = find(claim.check)(claim.published if published is None else published, **kept)
+    check_args = {key: value for key, value in {**claim.args, **args}.items() if value is not None}
+    finding = find(claim.check)(claim.published if published is None else published, **check_args)
     assert isinstance(finding, Finding)
     return finding
 
@@ -581,9 +581,9 @@ def test_a_sampled_cell_far_off_is_contradicted(name: str) -> None:
     mean, spread = printed_pair(CLAIMS[name].published)
     unit = 10.0**-mean.decimals
     runs = CLAIMS[name].args["runs"]
-    far = mean.value - 2 * unit - 6 * spread.value / runs**0.5
-    wide = spread.value * 1.2 + 9 * unit
-    for text in (f"{far:.3f} ± {spread.value:.3f}", f"{mean.value:.3f} ± {wide:.3f}"):
+    lowered = mean.value - 2 * unit - 6 * spread.value / runs**0.5
+    widened = spread.value * 1.2 + 9 * unit
+    for text in (f"{lowered:.3f} ± {spread.value:.3f}", f"{mean.value:.3f} ± {widened:.3f}"):
         assert not altered(name, text, {}).holds
 
 
@@ -607,9 +607,9 @@ def test_a_sampled_cell_of_table_3_that_is_off_is_contradicted(name: str) -> Non
     mean, spread = printed_pair(CLAIMS[name].published)
     by_seed = 0.1 * mean.value + 0.5 if CLAIMS[name].args["recommender"] == "X" else 0.0
     # Downwards it takes more: some cells are lower without a setting that the table needs.
-    up, down = (by_seed + 0.02 + runs * spread.value / 10 for runs in (8, 40))
+    rise, fall = (by_seed + 0.02 + runs * spread.value / 10 for runs in (8, 40))
     wide = 0.5 * spread.value + 0.02
-    for text in (off_by(name, up, 0), off_by(name, -down, 0), off_by(name, 0, wide)):
+    for text in (off_by(name, rise, 0), off_by(name, -fall, 0), off_by(name, 0, wide)):
         assert not altered(name, text, {}).holds, text
 
 
@@ -628,13 +628,13 @@ def test_a_sampled_cell_of_table_3_is_of_one_column_and_one_recommender(name: st
         assert not altered(name, None, {"column": column}).holds, column
     if args["column"] == "BV 0.001":  # whose spread covers what Y and Z differ by
         return
-    other = {"Y": "Z", "Z": "Y"}[args["recommender"]]
-    assert not altered(name, None, {"recommender": other}).holds
+    counterpart = {"Y": "Z", "Z": "Y"}[args["recommender"]]
+    assert not altered(name, None, {"recommender": counterpart}).holds
 
 
 def test_what_x_is_given_is_what_table_3_prints() -> None:
-    given = {claim.args["given"] for claim in CLAIMS.values() if "given" in claim.args}
-    assert given == {CLAIMS["table3-auc-x-exact"].published}
+    published_values = {claim.args["given"] for claim in CLAIMS.values() if "given" in claim.args}
+    assert published_values == {CLAIMS["table3-auc-x-exact"].published}
 
 
 @pytest.mark.parametrize("name", cells("corrected.runs_in_order"))
@@ -647,14 +647,17 @@ def test_a_cell_of_table_4_that_is_off_is_contradicted(name: str) -> None:
 @pytest.mark.parametrize("column", CORRECTED)
 def test_a_column_of_table_4_is_its_own(column: str) -> None:
     """For every column some cell cannot be that of the others."""
-    for other in set(COLUMNS) - {column}:
-        kept = [
-            altered(name, None, {"column": other}).holds
+    for other_column in set(COLUMNS) - {column}:
+        holds = [
+            altered(name, None, {"column": other_column}).holds
             for name in cells("corrected.runs_in_order")
             if CLAIMS[name].args["column"] == column
         ]
-        same = {column, other} == {"rank estimate", "CLS"}  # both see one sampled rank alone
-        assert same or not all(kept), other
+        is_exempt = {column, other_column} == {
+            "rank estimate",
+            "CLS",
+        }  # both see one sampled rank alone
+        assert is_exempt or not all(holds), other_column
 
 
 @pytest.mark.parametrize(
@@ -675,11 +678,11 @@ def test_what_does_not_hold_would_hold_the_other_way(name: str, word: str) -> No
 @pytest.mark.parametrize("gap", [-0.5, 0.0, 0.48, 2.0])
 def test_the_distance_of_a_count_is_that_of_its_exact_tail(gap: float) -> None:
     """Far out as well, where 1 less the other tail would be rounding."""
-    law = stats.binom(100, special.ndtr(gap))
+    binomial = stats.binom(100, special.ndtr(gap))
     for count in range(101):
-        tail = 2 * min(law.cdf(count), law.sf(count - 1))
-        found = _counts((gap,))[0][count]
-        assert found == pytest.approx(-special.ndtri(min(tail, 1) / 2), abs=1e-9), count
+        tail = 2 * min(binomial.cdf(count), binomial.sf(count - 1))
+        distance = _counts((gap,))[0][count]
+        assert distance == pytest.approx(-special.ndtri(min(tail, 1) / 2), abs=1e-9), count
 
 
 #: Cells that are the same number for two recommenders or two metrics.
@@ -688,14 +691,16 @@ SAME = {("table1-a-ap", "table1-b-ap"), ("table1-a-recall10", "table1-b-recall10
 
 @pytest.mark.parametrize("table", ["toy.exact_cell", "toy.sampled_cell"])
 def test_swapped_cells_are_contradicted(table: str) -> None:
-    for one in cells(table):
-        for other in cells(table):
-            a, b = CLAIMS[one].args, CLAIMS[other].args
-            next_to = (a["recommender"] == b["recommender"]) != (a["kind"] == b["kind"])
-            if next_to and (one, other) not in SAME and (other, one) not in SAME:
-                assert not altered(one, CLAIMS[other].published, {}).holds, (
-                    one,
-                    other,
+    for cell in cells(table):
+        for other_cell in cells(table):
+            args, other_args = CLAIMS[cell].args, CLAIMS[other_cell].args
+            next_to = (args["recommender"] == other_args["recommender"]) != (
+                args["kind"] == other_args["kind"]
+            )
+            if next_to and (cell, other_cell) not in SAME and (other_cell, cell) not in SAME:
+                assert not altered(cell, CLAIMS[other_cell].published, {}).holds, (
+                    cell,
+                    other_cell,
                 )
 
 
@@ -714,8 +719,8 @@ def test_a_finding_must_give_its_evidence() -> None:
 def test_the_stated_setting_comes_first() -> None:
     with pytest.raises(ValueError, match="first trial"):
         judge(Trial("0.1", True, "another seed"))
-    both = judge(Trial("0.1", True), Trial("0.2", True, "another seed"))
-    assert (both.status, both.ours) == (REPRODUCED, "0.1")
+    both_hold = judge(Trial("0.1", True), Trial("0.2", True, "another seed"))
+    assert (both_hold.status, both_hold.ours) == (REPRODUCED, "0.1")
     second = judge(Trial("0.1", False), Trial("0.2", True, "another seed"))
     assert (second.status, second.ours, second.setting) == (UNSTATED, "0.2", "another seed")
     assert "0.1" in second.evidence
@@ -754,17 +759,17 @@ def test_ties_with_replacement_are_the_mean_over_the_tied_ranks(
     better: int, ties: int, error: float
 ) -> None:
     n = 3_500
-    found = law_of_counts(RankIntervals([better], [ties], [n]), replacement=True)[0]
+    pmf = law_of_counts(RankIntervals([better], [ties], [n]), replacement=True)[0]
     ranks = np.arange(better + 1, better + ties + 2)
-    each = Protocol(n, N_NEGATIVES).pmf(ranks).mean(axis=0)
-    assert np.abs(found - each).max() <= error
+    mean_pmf = Protocol(n, N_NEGATIVES).pmf(ranks).mean(axis=0)
+    assert np.abs(pmf - mean_pmf).max() <= error
 
 
 @pytest.mark.parametrize(("above", "n"), [(0, 3_500), (37, 3_500), (3_499, 3_500), (1_320, 1_400)])
 def test_the_fast_law_is_the_law(above: int, n: int) -> None:
-    found = law_of_counts(RankIntervals([above], [0], [n]), replacement=False)[0]
-    law = Protocol(n, N_NEGATIVES, replacement=False).pmf(above + 1)
-    assert np.abs(found - law).max() < 1e-12
+    fast_pmf = law_of_counts(RankIntervals([above], [0], [n]), replacement=False)[0]
+    pmf = Protocol(n, N_NEGATIVES, replacement=False).pmf(above + 1)
+    assert np.abs(fast_pmf - pmf).max() < 1e-12
 
 
 # --- the page -------------------------------------------------------------------------------------

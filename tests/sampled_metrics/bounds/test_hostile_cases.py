@@ -14,18 +14,18 @@ from sampled_metrics.bounds.identification import interval
 @pytest.mark.filterwarnings("ignore:the log. up to:UserWarning")
 def test_each_recommender_has_the_range_of_its_own_users():
     """One has users with one relevant item, the other with ten, all of them at the top."""
-    first = [("A", user, 1, 1) for user in range(300)]
-    second = [("B", user, rank, 10) for user in range(300, 600) for rank in range(1, 11)]
+    first_rows = [("A", user, 1, 1) for user in range(300)]
+    second_rows = [("B", user, rank, 10) for user in range(300, 600) for rank in range(1, 11)]
     columns = ["recommender", "user", "rank", "n_relevant"]
     log = read_log(
-        pd.DataFrame(first + second, columns=columns),
+        pd.DataFrame(first_rows + second_rows, columns=columns),
         n_items=200,
         n_negatives=20,
         replacement=False,
     )
-    found = estimate(log, ["precision@10"], assumption=None).frame.set_index("recommender")
-    assert found.possible_low["A"] <= 0.1 <= found.possible_high["A"]
-    assert found.possible_low["B"] <= 1.0 - 1e-12 <= found.possible_high["B"]
+    frame = estimate(log, ["precision@10"], assumption=None).frame.set_index("recommender")
+    assert frame.possible_low["A"] <= 0.1 <= frame.possible_high["A"]
+    assert frame.possible_low["B"] <= 1.0 - 1e-12 <= frame.possible_high["B"]
 
 
 @pytest.mark.parametrize("assumption", [Assumption(steepness=1.0), Assumption(geometric=True)])
@@ -33,42 +33,42 @@ def test_no_assumption_is_of_ranks_that_a_user_lacks(assumption):
     """Users spread evenly over their own 60 items, judged in a catalogue of 66."""
     protocols = [Protocol(60, 5), Protocol(66, 5)]
     counts = [
-        users * of.pmf(np.arange(1, of.n_items + 1)).mean(axis=0)
-        for of, users in zip(protocols, (1e6, 100.0), strict=True)
+        users * protocol.pmf(np.arange(1, protocol.n_items + 1)).mean(axis=0)
+        for protocol, users in zip(protocols, (1e6, 100.0), strict=True)
     ]
-    found = interval(np.round(counts), protocols, "recall@10", assumption=assumption)
-    assert found.low <= 1 / 6 <= found.high
+    bounds = interval(np.round(counts), protocols, "recall@10", assumption=assumption)
+    assert bounds.low <= 1 / 6 <= bounds.high
 
 
 def test_a_steep_geometric_assumption_may_end_with_a_doubling():
-    found = interval(
+    bounds = interval(
         [5, 3, 2], Protocol(7, 2), "rr", assumption=Assumption(steepness=2.0, geometric=True)
     )
-    assert found.low < found.high
+    assert bounds.low < bounds.high
 
 
 def test_many_users_with_two_catalogue_sizes_are_not_missed():
     """A random stretch of the users has another mix of sizes than all of them."""
     rng, users, m = np.random.default_rng(5), 100_000, 20
     protocols = [Protocol(60, m), Protocol(3_000, m)]
-    even = protocols[1].pmf(np.arange(1, 3_001)).mean(axis=0)
-    exact, missed = 0.5 + 0.5 * 10 / 3_000, 0
+    uniform_pmf = protocols[1].pmf(np.arange(1, 3_001)).mean(axis=0)
+    exact, n_missed = 0.5 + 0.5 * 10 / 3_000, 0
     for _ in range(10):  # bets learnt from stretches missed more than two
-        counts = [users * np.eye(m + 1)[0], rng.multinomial(users, even / even.sum())]
-        found = interval(counts, protocols, "recall@10", assumption=Assumption())
-        missed += not found.low <= exact <= found.high
-    assert missed <= 2
+        counts = [users * np.eye(m + 1)[0], rng.multinomial(users, uniform_pmf / uniform_pmf.sum())]
+        bounds = interval(counts, protocols, "recall@10", assumption=Assumption())
+        n_missed += not bounds.low <= exact <= bounds.high
+    assert n_missed <= 2
 
 
 def test_draws_of_one_tied_item_are_above_or_below_together():
     """Two items are level with the relevant one, and each is drawn again and again."""
-    users, drawn = 5_000, 100
+    users, n_drawn = 5_000, 100
     rng = np.random.default_rng(0)
-    tied = rng.binomial(drawn, 2 / 100, size=users)
+    tied = rng.binomial(n_drawn, 2 / 100, size=users)
     rows = pd.DataFrame({"user": range(users), "n_better": 0, "n_tied": tied})
-    log = read_log(rows, n_items=101, n_negatives=drawn, replacement=True)
-    found = estimate(log, ["rr"], assumption=None).frame.iloc[0]
-    assert found.possible_low <= (1 + 1 / 2 + 1 / 3) / 3 <= found.possible_high
+    log = read_log(rows, n_items=101, n_negatives=n_drawn, replacement=True)
+    row = estimate(log, ["rr"], assumption=None).frame.iloc[0]
+    assert row.possible_low <= (1 + 1 / 2 + 1 / 3) / 3 <= row.possible_high
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -82,20 +82,20 @@ def test_draws_of_one_tied_item_are_above_or_below_together():
 )
 def test_no_true_rank_is_expected_to_win_more_than_its_certificate(kinds, replacement):
     """By the law of each user's own catalogue, from another library."""
-    kinds, of = np.array(kinds), metric("recall@2")
-    parts = bets.partition(kinds, np.ones(len(kinds)), of, replacement)
-    made = bets.build(parts, None, np.log(40.0), 1_000.0)
+    kinds, parsed_metric = np.array(kinds), metric("recall@2")
+    parts = bets.partition(kinds, np.ones(len(kinds)), parsed_metric, replacement)
+    built_bets = bets.build(parts, None, np.log(40.0), 1_000.0)
     for kind, (m, relevant, j, items) in enumerate(kinds.tolist()):
         pool, x = items - relevant, np.arange(m + 1)
         above = np.arange(pool + 1)[:, np.newaxis]
         if replacement:
-            law = stats.binom.pmf(x, m, above / pool)
+            pmfs = stats.binom.pmf(x, m, above / pool)
         else:
-            law = stats.hypergeom.pmf(x, pool, above, m)
-        worth = of.term(above.ravel() + j, j, relevant, items)
-        won = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
-        won -= np.outer(made.sign * made.slope, worth)
-        assert (won.max(axis=1) <= made.certificates[:, kind] + 1e-11).all()
+            pmfs = stats.hypergeom.pmf(x, pool, above, m)
+        metric_values = parsed_metric.term(above.ravel() + j, j, relevant, items)
+        net_values = built_bets.values(bets.Rows(np.full(m + 1, kind), x)) @ pmfs.T
+        net_values -= np.outer(built_bets.sign * built_bets.slope, metric_values)
+        assert (net_values.max(axis=1) <= built_bets.certificates[:, kind] + 1e-11).all()
 
 
 @pytest.mark.parametrize(
@@ -107,24 +107,30 @@ def test_no_true_rank_is_expected_to_win_more_than_its_certificate(kinds, replac
 )
 def test_an_assumption_holds_for_users_whose_kinds_depend_on_their_ranks(kinds):
     """Ranks decrease, and at each rank all users have the kind that wins most."""
-    kinds, of, assumption = np.array(kinds), metric("hit@5"), Assumption(head=2.0)
+    kinds, parsed_metric, assumption = np.array(kinds), metric("hit@5"), Assumption(head=2.0)
     kinds[:, 0] = np.minimum(kinds[:, 0], kinds[:, 3] - kinds[:, 1])
-    same = np.zeros(len(kinds), dtype=int)
-    parts = bets.partition(kinds, np.ones(len(kinds)), of, False, population=same)
-    made = bets.build(parts, assumption, np.log(40.0), 1_000.0)
+    one_population = np.zeros(len(kinds), dtype=int)
+    parts = bets.partition(
+        kinds, np.ones(len(kinds)), parsed_metric, False, population=one_population
+    )
+    built_bets = bets.build(parts, assumption, np.log(40.0), 1_000.0)
     ranks = np.arange(1, 60)
-    won = np.full((made.sign.size, ranks.size), -np.inf)
+    largest_by_rank = np.full((built_bets.sign.size, ranks.size), -np.inf)
     for kind, (m, relevant, _, items) in enumerate(kinds.tolist()):
         pool, x = items - relevant, np.arange(m + 1)
-        own = ranks[: pool + 1]  # ranks of the best item of such users
-        law = stats.hypergeom.pmf(x, pool, own[:, np.newaxis] - 1, m)
-        each = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
-        each -= np.outer(made.sign * made.slope, of.term(own, 1, relevant, items))
-        won[:, : own.size] = np.maximum(won[:, : own.size], each)
+        best_ranks = ranks[: pool + 1]  # ranks of the best item of such users
+        pmfs = stats.hypergeom.pmf(x, pool, best_ranks[:, np.newaxis] - 1, m)
+        net_values = built_bets.values(bets.Rows(np.full(m + 1, kind), x)) @ pmfs.T
+        net_values -= np.outer(
+            built_bets.sign * built_bets.slope, parsed_metric.term(best_ranks, 1, relevant, items)
+        )
+        largest_by_rank[:, : best_ranks.size] = np.maximum(
+            largest_by_rank[:, : best_ranks.size], net_values
+        )
     top = int(2.0 * 60 / kinds[:, 0].min())
-    even = np.cumsum(won, axis=1)[:, :top] / ranks[:top]
-    most = np.maximum(even.max(axis=1), won[:, top:].max(axis=1))
-    assert (most[:, np.newaxis] <= made.certificates + 1e-9).all()
+    averages = np.cumsum(largest_by_rank, axis=1)[:, :top] / ranks[:top]
+    largest = np.maximum(averages.max(axis=1), largest_by_rank[:, top:].max(axis=1))
+    assert (largest[:, np.newaxis] <= built_bets.certificates + 1e-9).all()
 
 
 def ranks_among(rng, ranks, n, m):
@@ -136,24 +142,24 @@ def ranks_among(rng, ranks, n, m):
 def test_users_with_deep_ranks_may_have_fewer_negatives(seed):
     """Ranks 1 to 20 are equally frequent, and those beyond 10 are among 20 negatives only."""
     rng, users, n = np.random.default_rng(seed), 4_000, 500
-    true = rng.integers(1, 21, users)
-    m = np.where(true > 10, 20, 200)
-    better = np.where(rng.random(users) < 0.04, rng.integers(1, 11, users), true[::-1])
-    sampled = {"n_items": n, "n_negatives": m, "rank": ranks_among(rng, true, n, m)}
-    exact = {"n_items": n, "n_negatives": n - 1, "rank": better}
+    true_ranks = rng.integers(1, 21, users)
+    m = np.where(true_ranks > 10, 20, 200)
+    better_ranks = np.where(rng.random(users) < 0.04, rng.integers(1, 11, users), true_ranks[::-1])
+    sampled = {"n_items": n, "n_negatives": m, "rank": ranks_among(rng, true_ranks, n, m)}
+    exact = {"n_items": n, "n_negatives": n - 1, "rank": better_ranks}
     log = pd.concat(
-        pd.DataFrame({"recommender": name, "user": range(users)} | own)
-        for name, own in (("A", sampled), ("C", exact))
+        pd.DataFrame({"recommender": name, "user": range(users)} | columns)
+        for name, columns in (("A", sampled), ("C", exact))
     )
     log = read_log(log, replacement=False)
-    found = estimate(log, ["recall@10"])
-    row = found.frame.iloc[0]
+    estimates = estimate(log, ["recall@10"])
+    row = estimates.frame.iloc[0]
     assert (row.recommender, row.assumption) == ("A", "decreasing at the top")
     assert row.possible_low <= 0.5 <= row.possible_high
     # C has one number of negatives, and keeps all of them.
-    row = found.frame.iloc[1]
+    row = estimates.frame.iloc[1]
     assert row.possible_low <= 0.52 <= row.possible_high < row.possible_low + 0.2
-    (note,) = found.notes
+    (note,) = estimates.notes
     assert "different numbers of negatives (20 to 200)" in note
     assert compare(log, "recall@10").verdicts["A", "C"] != "A beats C"
 
@@ -163,12 +169,12 @@ def test_users_with_deep_ranks_may_have_fewer_negatives(seed):
 def test_users_with_deep_ranks_may_have_more_relevant_items(seed):
     """And fewer negatives."""
     rng, users, n = np.random.default_rng(seed), 4_000, 500
-    true = rng.integers(1, 21, users)
-    relevant, m = np.where(true > 10, 4, 1), np.where(true > 10, 20, 200)
+    true_ranks = rng.integers(1, 21, users)
+    relevant, m = np.where(true_ranks > 10, 4, 1), np.where(true_ranks > 10, 20, 200)
     rows = {"user": range(users), "n_relevant": relevant, "n_negatives": m}
-    rows |= {"rank": ranks_among(rng, true, n - relevant + 1, m)}
-    others = [(user, 4, 20, 20 + j) for user in np.flatnonzero(relevant > 1) for j in (2, 3, 4)]
-    log = pd.concat([pd.DataFrame(rows), pd.DataFrame(others, columns=list(rows))])
+    rows |= {"rank": ranks_among(rng, true_ranks, n - relevant + 1, m)}
+    other_rows = [(user, 4, 20, 20 + j) for user in np.flatnonzero(relevant > 1) for j in (2, 3, 4)]
+    log = pd.concat([pd.DataFrame(rows), pd.DataFrame(other_rows, columns=list(rows))])
     row = estimate(read_log(log, n_items=n, replacement=False), ["hit@10"]).frame.iloc[0]
     assert row.assumption == "decreasing at the top"
     assert row.possible_low <= 0.5 <= row.possible_high

@@ -28,9 +28,9 @@ def a_log(protocol, seed, users=500):
 def same_distribution(p, name, assumption, m, replacement):
     """The least and the most of a metric over populations whose sampled ranks are those of p."""
     n, values = p.size, metric(name).vector(p.size)
-    law = populations.law(m, n, replacement)
+    pmfs = populations.law(m, n, replacement)
     top = 0 if assumption is None else populations.head(assumption, n, m)
-    equal = law, p @ law
+    equal = pmfs, p @ pmfs
     low, high = (populations.most(sign * values, assumption, n, top, equal)[0] for sign in (-1, 1))
     return -low, high
 
@@ -50,29 +50,29 @@ def test_endless_users_leave_what_linear_programmes_find(assumption, name, repla
     for _ in range(3):
         hostile, even = populations.drawn(assumption, n, top, rng), 1.0 / np.arange(2, n + 2)
         for p, margin in ((hostile, 0.16), (even / even.sum(), 0.03)):
-            law = np.clip(p @ populations.law(m, n, replacement), 0.0, None)
+            pmf = np.clip(p @ populations.law(m, n, replacement), 0.0, None)
             low, high = same_distribution(p, name, assumption, m, replacement)
-            found = interval(law, protocol, name, users=np.inf, assumption=assumption)
-            assert low - margin <= found.low <= low + 1e-7
-            assert high - 1e-7 <= found.high <= high + margin
+            bounds = interval(pmf, protocol, name, users=np.inf, assumption=assumption)
+            assert low - margin <= bounds.low <= low + 1e-7
+            assert high - 1e-7 <= bounds.high <= high + margin
 
 
 def test_geometric_users_are_held_and_a_drop_is_refused():
     protocol, n = Protocol(1_000, 20), 1_000
     ranks, rng = np.arange(1, n + 1), np.random.default_rng(4)
-    laws, assumption = protocol.pmf(ranks), Assumption(geometric=True)
+    pmfs, assumption = protocol.pmf(ranks), Assumption(geometric=True)
     missed = 0
     for rate in (60.0, 0.3, 0.03):
         p = np.exp(-rate * (ranks - 1))
         p = 0.7 * p / p.sum() + 0.3 / n
         for _ in range(12):
-            counts = rng.multinomial(3_000, p @ laws)
-            found = interval(counts, protocol, "recall@10", assumption=assumption)
-            missed += not found.low <= p[:10].sum() <= found.high
+            counts = rng.multinomial(3_000, p @ pmfs)
+            bounds = interval(counts, protocol, "recall@10", assumption=assumption)
+            missed += not bounds.low <= p[:10].sum() <= bounds.high
     # Of 36 intervals of 95% more than 5 miss in one case in 120.
     assert missed <= 5
     # As many users at each of the first 150 ranks, and none beyond.
-    counts = np.round(50_000 * laws[:150].mean(axis=0))
+    counts = np.round(50_000 * pmfs[:150].mean(axis=0))
     assert interval(counts, protocol, "recall@10", assumption=Assumption()).high < 0.12
     with pytest.raises(identification.IncompatibleError, match="a mixture of geometric"):
         interval(counts, protocol, "recall@10", assumption=assumption)
@@ -93,9 +93,9 @@ def test_one_negative_tells_the_mean_rank_and_nothing_else():
     # With m = 1 only the mean of (r - 1) / (n - 1) is known. Recall@k is largest with its share w
     # at rank k and the rest at rank n, where w (k - 1) / (n - 1) + 1 - w is that mean.
     n, k, mean = 101, 11, 0.4
-    found = interval([1 - mean, mean], Protocol(n, 1), f"recall@{k}", users=np.inf)
-    assert found.low == pytest.approx(0.0, abs=1e-9)
-    assert found.high == pytest.approx((1 - mean) / (1 - 10 / 100), abs=5e-4)
+    bounds = interval([1 - mean, mean], Protocol(n, 1), f"recall@{k}", users=np.inf)
+    assert bounds.low == pytest.approx(0.0, abs=1e-9)
+    assert bounds.high == pytest.approx((1 - mean) / (1 - 10 / 100), abs=5e-4)
 
 
 def test_two_negatives_by_hand():
@@ -104,9 +104,9 @@ def test_two_negatives_by_hand():
     p, q = 10 / 49, 39 / 49
     middle = 0.3 / (2 * p * q)
     last = 0.1 - middle * p * p
-    found = interval([6, 3, 1], Protocol(50, 2), "recall@10", users=np.inf)
+    bounds = interval([6, 3, 1], Protocol(50, 2), "recall@10", users=np.inf)
     # A hundred million users leave sqrt(2 log(40) / 1e8) / (2 p q), about 8e-4.
-    assert found.low == pytest.approx(1 - middle - last, abs=1.5e-3)
+    assert bounds.low == pytest.approx(1 - middle - last, abs=1.5e-3)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -114,12 +114,12 @@ def test_two_negatives_by_hand():
 def test_auc_is_a_point_up_to_the_users(n, m, replacement):
     protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=m)
-    found = interval(counts, protocol, "auc")
+    bounds = interval(counts, protocol, "auc")
     x = np.repeat(np.arange(m + 1) / m, counts.astype(int))
     # The best bet for a known spread wins 40 where the normal distribution is so far from its mean.
     normal = np.sqrt(2 * np.log(40)) * x.std() / np.sqrt(x.size)
-    assert 1 - x.mean() - 1.5 * normal < found.low < 1 - x.mean() - 0.9 * normal
-    assert 1 - x.mean() + 0.9 * normal < found.high < 1 - x.mean() + 1.5 * normal
+    assert 1 - x.mean() - 1.5 * normal < bounds.low < 1 - x.mean() - 0.9 * normal
+    assert 1 - x.mean() + 0.9 * normal < bounds.high < 1 - x.mean() + 1.5 * normal
 
 
 @settings(max_examples=20)
@@ -130,74 +130,93 @@ def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, re
     protocol = Protocol(n, m, replacement=replacement)
     mass = rng.dirichlet(np.full(n, 10.0 ** rng.uniform(-3, 1)))
     exact = mass @ metric(name).vector(n)
-    law = mass @ protocol.pmf(np.arange(1, n + 1))
+    pmf = mass @ protocol.pmf(np.arange(1, n + 1))
     for users in (30.0, 1e6):
-        found = interval(law, protocol, name, users=users)
-        assert found.low - 1e-9 <= exact <= found.high + 1e-9
+        bounds = interval(pmf, protocol, name, users=users)
+        assert bounds.low - 1e-9 <= exact <= bounds.high + 1e-9
     falling = np.sort(mass)[::-1]
     exact = falling @ metric(name).vector(n)
-    found = interval(falling @ protocol.pmf(np.arange(1, n + 1)), protocol, name, users=1e4,
+    bounds = interval(falling @ protocol.pmf(np.arange(1, n + 1)), protocol, name, users=1e4,
                      assumption=Assumption())  # fmt: skip
-    assert found.low - 1e-9 <= exact <= found.high + 1e-9
+    assert bounds.low - 1e-9 <= exact <= bounds.high + 1e-9
 
 
 def test_less_confidence_and_more_users_narrow_it():
     protocol = Protocol(300, 20)
     counts = a_log(protocol, seed=6)
-    sure, unsure = (interval(counts, protocol, "ap", c) for c in (0.99, 0.5))
+    sure, unsure = (interval(counts, protocol, "ap", confidence) for confidence in (0.99, 0.5))
     assert sure.low < unsure.low < unsure.high < sure.high
-    law = protocol.pmf([2, 20, 150]).mean(axis=0)
-    several = [interval(law, protocol, "ap", users=u) for u in (1e2, 1e4, 1e6, np.inf)]
-    assert (np.diff([found.low for found in several]) > 0).all()
-    assert (np.diff([found.high for found in several]) < 0).all()
+    pmf = protocol.pmf([2, 20, 150]).mean(axis=0)
+    intervals = [interval(pmf, protocol, "ap", users=users) for users in (1e2, 1e4, 1e6, np.inf)]
+    assert (np.diff([bounds.low for bounds in intervals]) > 0).all()
+    assert (np.diff([bounds.high for bounds in intervals]) < 0).all()
 
 
 def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
     protocol = Protocol(3_000, 99)
     counts = a_log(protocol, seed=7, users=3_000)
     shapes = [None, Assumption(), Assumption(10.0, 4.0), Assumption(10.0, 2.0)]
-    found = [interval(counts, protocol, "ndcg@10", assumption=assumption) for assumption in shapes]
-    slack = 0.1 * (found[1].high - found[1].low)  # bets are guesses
-    assert all(a.low <= b.low + slack for a, b in itertools.pairwise(found))
-    assert all(a.high >= b.high - slack for a, b in itertools.pairwise(found))
-    assert found[1].low > 3 * found[0].low
-    assert found[3].high < 0.9 * found[1].high
+    intervals = [
+        interval(counts, protocol, "ndcg@10", assumption=assumption) for assumption in shapes
+    ]
+    slack = 0.1 * (intervals[1].high - intervals[1].low)  # bets are guesses
+    assert all(
+        weaker.low <= stronger.low + slack for weaker, stronger in itertools.pairwise(intervals)
+    )
+    assert all(
+        weaker.high >= stronger.high - slack for weaker, stronger in itertools.pairwise(intervals)
+    )
+    assert intervals[1].low > 3 * intervals[0].low
+    assert intervals[3].high < 0.9 * intervals[1].high
 
 
 N, POPULATIONS, FALLING = populations.N, populations.SPIKES, populations.FALLING
 
 
-def ends_of(samples, kinds, share, of, assumption):
+def ends_of(samples, kinds, share, parsed_metric, assumption):
     """Both ends for samples of users with one row each, and how many are refuted.
 
     A sample has counts of the sampled ranks for each kind.
     """
     samples = [np.concatenate(sample) for sample in samples]
     users, kinds = samples[0].sum(), np.array(kinds)
-    parts = bets.partition(kinds, users * np.array(share), of, True)
-    x = [np.arange(m + 1) for m in kinds[:, 0]]
-    rows = bets.Rows(np.repeat(np.arange(len(x)), [each.size for each in x]), np.concatenate(x))
-    made, ends = bets.build(parts, assumption, log_evidence_needed(0.95), users), []
-    values = np.log(made.values(rows))
+    parts = bets.partition(kinds, users * np.array(share), parsed_metric, True)
+    outcomes_by_kind = [np.arange(m + 1) for m in kinds[:, 0]]
+    rows = bets.Rows(
+        np.repeat(
+            np.arange(len(outcomes_by_kind)), [outcomes.size for outcomes in outcomes_by_kind]
+        ),
+        np.concatenate(outcomes_by_kind),
+    )
+    built_bets, ends = bets.build(parts, assumption, log_evidence_needed(0.95), users), []
+    log_values = np.log(built_bets.values(rows))
     for sample in samples:
-        mean = made.certificates @ parts.share
-        evidence = bets.Evidence.of(made.sign, made.slope, mean, values @ sample, users)
+        mean = built_bets.certificates @ parts.share
+        evidence = bets.Evidence.of(
+            built_bets.sign, built_bets.slope, mean, log_values @ sample, users
+        )
         try:
             ends.append(identification.unrefuted(evidence, 0.95, parts.span(), assumption))
         except identification.IncompatibleError:
             ends.append((np.nan, np.nan))
-    against = np.array(bets.refutations(parts, assumption, rows, samples))
-    refuted = (against > np.log(1.0 / identification.REFUTED)) | np.isnan(ends).any(axis=1)
-    return np.array(ends).T, int(refuted.sum())
+    log_e_values = np.array(bets.refutations(parts, assumption, rows, samples))
+    is_refuted = (log_e_values > np.log(1.0 / identification.REFUTED)) | np.isnan(ends).any(axis=1)
+    return np.array(ends).T, int(is_refuted.sum())
 
 
 def missed(p, users, m, name, assumption, samples=60, seed=11):
     """How many of the intervals of simulated samples do not hold the exact metric."""
-    rng, of = np.random.default_rng(seed), metric(name)
-    law = np.clip(p @ Protocol(N, m).pmf(np.arange(1, N + 1)), 0, None)
-    counts = rng.multinomial(users, law / law.sum(), size=samples).astype(float)
-    (low, high), refused = ends_of([[c] for c in counts], [[m, 1, 1, N]], [1.0], of, assumption)
-    exact = p @ of.vector(N)
+    rng, parsed_metric = np.random.default_rng(seed), metric(name)
+    pmf = np.clip(p @ Protocol(N, m).pmf(np.arange(1, N + 1)), 0, None)
+    counts = rng.multinomial(users, pmf / pmf.sum(), size=samples).astype(float)
+    (low, high), refused = ends_of(
+        [[sample_counts] for sample_counts in counts],
+        [[m, 1, 1, N]],
+        [1.0],
+        parsed_metric,
+        assumption,
+    )
+    exact = p @ parsed_metric.vector(N)
     return ((low > exact + 1e-9) | (high < exact - 1e-9)).sum(), refused
 
 
@@ -268,31 +287,41 @@ def test_a_sample_that_contradicts_a_shape_is_refused_with_the_evidence():
 def test_users_of_one_catalogue_size_may_be_given_in_classes():
     protocol = Protocol(300, 20)
     first, second = a_log(protocol, seed=8), a_log(protocol, seed=9, users=90)
-    whole = interval(first + second, protocol, "ndcg")
+    joined = interval(first + second, protocol, "ndcg")
     split = interval([first, second, 0 * first], [protocol] * 3, "ndcg")
-    assert [split.low, split.high] == pytest.approx([whole.low, whole.high], abs=1e-9)
+    assert [split.low, split.high] == pytest.approx([joined.low, joined.high], abs=1e-9)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_many_catalogue_sizes_hold_every_distribution(replacement):
     rng = np.random.default_rng(11)
     protocols = [Protocol(n, 8, replacement=replacement) for n in range(60, 240, 4)]
-    ranks = [1 + (p.n_items * rng.beta(0.5, 3.0, size=5)).astype(int) for p in protocols]
-    laws = [5 * p.pmf(r).mean(axis=0) for p, r in zip(protocols, ranks, strict=True)]
+    ranks = [
+        1 + (protocol.n_items * rng.beta(0.5, 3.0, size=5)).astype(int) for protocol in protocols
+    ]
+    expected_counts = [
+        5 * protocol.pmf(r).mean(axis=0) for protocol, r in zip(protocols, ranks, strict=True)
+    ]
     for name in ("recall@10", "ap"):
-        values = [metric(name)(r, n_items=p.n_items) for p, r in zip(protocols, ranks, strict=True)]
-        found = interval(laws, protocols, name, users=1e5)
-        assert found.low <= np.mean(values) <= found.high
+        values = [
+            metric(name)(r, n_items=protocol.n_items)
+            for protocol, r in zip(protocols, ranks, strict=True)
+        ]
+        bounds = interval(expected_counts, protocols, name, users=1e5)
+        assert bounds.low <= np.mean(values) <= bounds.high
 
 
 def test_users_with_a_few_more_negatives_count_as_if_they_had_as_few_over_and_over():
     ranks = np.array([1, 3, 8, 30, 77])
-    few, many = Protocol(100, 20), Protocol(100, 21)
-    laws = [100 * few.pmf(ranks).mean(axis=0), 300 * many.pmf(ranks).mean(axis=0)]
-    found, alone = interval(laws, [few, many], "ap"), interval(4 * laws[0], few, "ap")
+    smaller, larger = Protocol(100, 20), Protocol(100, 21)
+    expected_counts = [100 * smaller.pmf(ranks).mean(axis=0), 300 * larger.pmf(ranks).mean(axis=0)]
+    joint_bounds, single_bounds = (
+        interval(expected_counts, [smaller, larger], "ap"),
+        interval(4 * expected_counts[0], smaller, "ap"),
+    )
     # On average over which ones are left out, which is a little better than leaving some out.
-    assert alone.low <= found.low <= alone.low + 0.01
-    assert alone.high - 0.01 <= found.high <= alone.high
+    assert single_bounds.low <= joint_bounds.low <= single_bounds.low + 0.01
+    assert single_bounds.high - 0.01 <= joint_bounds.high <= single_bounds.high
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -301,22 +330,24 @@ def test_several_relevant_items(name, replacement):
     protocol = Protocol(60, 5, replacement=replacement, n_relevant=3)
     rng = np.random.default_rng(13)
     sets = [sorted(rng.choice(np.arange(1, 41), 3, replace=False)) for _ in range(50)]
-    laws = np.array([[protocol.pmf(ranks[j - 1], j) for j in (1, 2, 3)] for ranks in sets]).mean(
+    pmfs = np.array([[protocol.pmf(ranks[j - 1], j) for j in (1, 2, 3)] for ranks in sets]).mean(
         axis=0
     )
     exact = np.mean([metric(name).of_set(ranks, n_items=60) for ranks in sets])
     for users in (500, 1e6):
-        found = interval(laws, protocol, name, users=users)
-        assert found.low - 1e-7 <= exact <= found.high + 1e-7
+        bounds = interval(pmfs, protocol, name, users=users)
+        assert bounds.low - 1e-7 <= exact <= bounds.high + 1e-7
 
 
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_a_metric_of_the_best_item_alone_is_nearly_as_if_there_were_no_other(assumption):
     protocol = Protocol(60, 5, n_relevant=2)
     counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
-    found = interval(counts, protocol, "rr", assumption=assumption)
-    alone = interval(counts[0], Protocol(59, 5), "rr", assumption=assumption)
-    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=0.02)
+    bounds = interval(counts, protocol, "rr", assumption=assumption)
+    single_bounds = interval(counts[0], Protocol(59, 5), "rr", assumption=assumption)
+    assert [bounds.low, bounds.high] == pytest.approx(
+        [single_bounds.low, single_bounds.high], abs=0.02
+    )
 
 
 def test_a_shape_is_of_the_best_item_alone():
@@ -337,19 +368,19 @@ def test_a_shape_is_of_the_best_item_alone():
 @pytest.mark.simulation
 def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top():
     # Three items of each user by falling weights: the best one's rank falls, the next one's rises.
-    rng, n, m, of = np.random.default_rng(5), N, 20, metric("hit@10")
+    rng, n, m, hit = np.random.default_rng(5), N, 20, metric("hit@10")
     keys = -0.5 * np.log(np.arange(1, n + 1)) + rng.gumbel(size=(10_000, n))
     ranks = np.sort(np.argpartition(-keys, 3, axis=1)[:, :3], axis=1) + 1
     best, second = (np.bincount(ranks[:, j], minlength=n + 1)[1:] for j in (0, 1))
     assert best[0] > best[1] > best[3]
     assert second[1] < second[5]
     mass = best[: n - 2] / best.sum()
-    law = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
-    counts = rng.multinomial(2_000, law / law.sum(), size=60).astype(float)
-    found = {one: [interval([c, c, c], Protocol(n, m, n_relevant=3), of, assumption=one)
-                     for c in counts[:20]] for one in (None, Assumption())}  # fmt: skip
+    pmf = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
+    counts = rng.multinomial(2_000, pmf / pmf.sum(), size=60).astype(float)
+    intervals = {shape: [interval([c, c, c], Protocol(n, m, n_relevant=3), hit, assumption=shape)
+                     for c in counts[:20]] for shape in (None, Assumption())}  # fmt: skip
     for assumption, widest in ((None, 0.7), (Assumption(), 0.3)):
-        ends = np.array([[each.low, each.high] for each in found[assumption]])
+        ends = np.array([[bounds.low, bounds.high] for bounds in intervals[assumption]])
         exact = mass[:10].sum()
         # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
         assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 5
@@ -360,24 +391,29 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(assumption):
     # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.
-    rng, sizes, m, of = np.random.default_rng(6), (2_000, 6_000, 20_000), 10, metric("ndcg@10")
-    kinds, exact, laws = np.array([[m, 1, 1, n] for n in sizes]), 0.0, []
+    rng, sizes, m, parsed_metric = (
+        np.random.default_rng(6),
+        (2_000, 6_000, 20_000),
+        10,
+        metric("ndcg@10"),
+    )
+    kinds, exact, pmfs = np.array([[m, 1, 1, n] for n in sizes]), 0.0, []
     for n in sizes:
         mass = np.arange(1, n + 1) ** -0.8
         mass /= mass.sum()
-        exact += mass @ of.vector(n) / 3
-        laws.append(mass @ Protocol(n, m).pmf(np.arange(1, n + 1)))
-    drawn = [rng.multinomial(33_000, law / law.sum(), size=20).astype(float) for law in laws]
+        exact += mass @ parsed_metric.vector(n) / 3
+        pmfs.append(mass @ Protocol(n, m).pmf(np.arange(1, n + 1)))
+    drawn = [rng.multinomial(33_000, pmf / pmf.sum(), size=20).astype(float) for pmf in pmfs]
     samples = list(zip(*drawn, strict=True))
-    (low, high), refused = ends_of(samples, kinds, np.full(3, 1 / 3), of, assumption)
+    (low, high), refused = ends_of(samples, kinds, np.full(3, 1 / 3), parsed_metric, assumption)
     assert refused == 0
     # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
     assert ((low > exact) | (high < exact)).sum() < 5
 
 
 def test_a_metric_that_is_the_same_for_every_rank_is_a_point():
-    found = interval([5, 3, 1], Protocol(9, 2), "recall@10")
-    assert (found.low, found.high) == pytest.approx((1.0, 1.0), abs=1e-11)
+    bounds = interval([5, 3, 1], Protocol(9, 2), "recall@10")
+    assert (bounds.low, bounds.high) == pytest.approx((1.0, 1.0), abs=1e-11)
 
 
 def test_a_fall_of_any_steepness_is_no_bound_on_it():
@@ -453,9 +489,9 @@ def test_positions_must_count_the_same_users():
 def test_any_list_gives_an_interval_or_a_sentence(counts):
     message = "counts "
     try:
-        found = interval(counts, Protocol(30, 2), metric("ap"))
+        bounds = interval(counts, Protocol(30, 2), metric("ap"))
     except ValueError as error:
         message = str(error)
     else:
-        assert 0 <= found.low <= found.high <= 1
+        assert 0 <= bounds.low <= bounds.high <= 1
     assert message.startswith("counts ")

@@ -14,13 +14,15 @@ from sampled_metrics.bounds.shortest import decidable, missed
 from sampled_metrics.numerics.distributions import law
 
 
-def of_coins(true: float, tested: float, users: int, error: float) -> float:
+def of_coins(true: float, tested: float, users: int, error_rate: float) -> float:
     """The best test of one coin against another, of all tests on the number of heads."""
     heads = np.arange(users + 1)
-    here, there = binom.pmf(heads, users, true), binom.pmf(heads, users, tested)
-    logs = binom.logpmf(heads, users, true) - binom.logpmf(heads, users, tested)
-    cuts = np.exp(np.clip(logs, -30.0, 30.0))[:, np.newaxis]
-    return float((np.minimum(here, cuts * there).sum(axis=1) - cuts[:, 0] * error).max())
+    true_pmf, tested_pmf = binom.pmf(heads, users, true), binom.pmf(heads, users, tested)
+    log_ratios = binom.logpmf(heads, users, true) - binom.logpmf(heads, users, tested)
+    cuts = np.exp(np.clip(log_ratios, -30.0, 30.0))[:, np.newaxis]
+    return float(
+        (np.minimum(true_pmf, cuts * tested_pmf).sum(axis=1) - cuts[:, 0] * error_rate).max()
+    )
 
 
 def as_law(heads: float) -> np.ndarray:
@@ -33,28 +35,28 @@ def test_no_test_is_better_than_the_likelihood_ratio(
     users: int, true: float, tested: float
 ) -> None:
     exact = of_coins(true, tested, users, 0.05)
-    found = missed([(as_law(true), as_law(tested))], np.array([float(users)]), 0.05)
-    assert exact - 0.012 <= found <= exact + 1e-9
+    miss_rate = missed([(as_law(true), as_law(tested))], np.array([float(users)]), 0.05)
+    assert exact - 0.012 <= miss_rate <= exact + 1e-9
 
 
 def test_many_users_are_as_a_normal_shift() -> None:
-    for apart in (0.5, 1.0, 2.0, 3.0):
-        pair = as_law(0.4), as_law(0.4 + apart * np.sqrt(0.24 / 1e6))
-        found = missed([pair], np.array([1e6]), 0.05)
-        assert found == pytest.approx(norm.cdf(norm.ppf(0.95) - apart), abs=5e-3)
+    for shift in (0.5, 1.0, 2.0, 3.0):
+        pair = as_law(0.4), as_law(0.4 + shift * np.sqrt(0.24 / 1e6))
+        miss_rate = missed([pair], np.array([1e6]), 0.05)
+        assert miss_rate == pytest.approx(norm.cdf(norm.ppf(0.95) - shift), abs=5e-3)
 
 
 def test_parts_of_the_users_are_as_all_of_them() -> None:
     pair = as_law(0.3), as_law(0.35)
-    whole = missed([pair], np.array([300.0]), 0.05)
-    parts = missed([pair, pair], np.array([100.0, 200.0]), 0.05)
-    assert parts == pytest.approx(whole, abs=1e-9)
+    joint_rate = missed([pair], np.array([300.0]), 0.05)
+    split_rate = missed([pair, pair], np.array([100.0, 200.0]), 0.05)
+    assert split_rate == pytest.approx(joint_rate, abs=1e-9)
 
 
 def test_what_one_distribution_never_shows() -> None:
     # Heads, which the tested coin never shows, come up but once in 2^3 tosses.
-    found = missed([(as_law(0.5), as_law(0.0))], np.array([3.0]), 0.05)
-    assert found == pytest.approx(0.5**3 * 0.95, abs=2e-3)
+    miss_rate = missed([(as_law(0.5), as_law(0.0))], np.array([3.0]), 0.05)
+    assert miss_rate == pytest.approx(0.5**3 * 0.95, abs=2e-3)
 
 
 def test_distributions_that_share_a_part_of_what_they_show() -> None:
@@ -66,8 +68,8 @@ def test_distributions_that_share_a_part_of_what_they_show() -> None:
 def test_lattices_are_not_larger_than_they_may_be() -> None:
     for users in (1e8, 1e9):
         pair = as_law(0.4), as_law(0.4 + 2.0 * np.sqrt(0.24 / users))
-        found = missed([pair], np.array([users]), 0.05)
-        assert 0.1 < found <= norm.cdf(norm.ppf(0.95) - 2.0) + 1e-3
+        miss_rate = missed([pair], np.array([users]), 0.05)
+        assert 0.1 < miss_rate <= norm.cdf(norm.ppf(0.95) - 2.0) + 1e-3
     assert missed([pair], np.array([1e12]), 0.05) == 0.0
 
 
@@ -77,13 +79,13 @@ def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
     assumption: Assumption | None, replacement: bool
 ) -> None:
     top = 0 if assumption is None else 12
-    found = Generators(Protocol(60, 9, replacement=replacement), assumption, top)
-    at = found.first
-    weights = np.random.default_rng(1).dirichlet(np.ones(at.size), size=3)
-    mass = found.mass(weights, at)
+    generators = Generators(Protocol(60, 9, replacement=replacement), assumption, top)
+    generator_indices = generators.first
+    weights = np.random.default_rng(1).dirichlet(np.ones(generator_indices.size), size=3)
+    mass = generators.mass(weights, generator_indices)
     assert mass.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
     sampled = mass @ law(9, np.arange(60), 59, replacement) @ hats(9)
-    assert sampled == pytest.approx(weights @ found.pmf[at], abs=1e-12)
+    assert sampled == pytest.approx(weights @ generators.pmf[generator_indices], abs=1e-12)
 
 
 def test_exact_ranks_leave_what_coins_leave() -> None:
@@ -91,11 +93,11 @@ def test_exact_ranks_leave_what_coins_leave() -> None:
     users, share = 400, 0.2
     counts = np.zeros(30)
     counts[[2, 20]] = users * share, users * (1.0 - share)
-    found = shortest(counts, Protocol(30, 29, replacement=False), "recall@5")
+    width = shortest(counts, Protocol(30, 29, replacement=False), "recall@5")
     grid = (np.arange(300) + 0.5) / 300
-    coins = np.array([of_coins(share, at, users, 0.05) for at in grid])
-    exact = float(coins.mean())
-    assert 0.9 * exact <= found <= exact
+    miss_rates = np.array([of_coins(share, tested, users, 0.05) for tested in grid])
+    exact = float(miss_rates.mean())
+    assert 0.9 * exact <= width <= exact
 
 
 @pytest.mark.some(1)
@@ -105,35 +107,37 @@ def test_intervals_are_not_shorter_on_average(assumption: Assumption | None) -> 
     protocol, users = Protocol(500, 20), 800
     rng = np.random.default_rng(4)
     ranks = np.minimum(rng.geometric(0.02, size=4_000), 500)
-    widths, bounds = [], []
+    widths, shortest_widths = [], []
     for _ in range(8):
         drawn = protocol.draw(rng.choice(ranks, users), rng)
         counts = np.bincount(drawn - 1, minlength=21)
-        one = interval(counts, protocol, "recall@10", assumption=assumption)
-        widths.append(one.high - one.low)
-        bounds.append(shortest(counts, protocol, "recall@10", assumption=assumption))
-    assert 1.0 < np.mean(widths) / np.mean(bounds) < 2.2
-    assert np.std(bounds) < 0.25 * np.mean(bounds)
+        identified = interval(counts, protocol, "recall@10", assumption=assumption)
+        widths.append(identified.high - identified.low)
+        shortest_widths.append(shortest(counts, protocol, "recall@10", assumption=assumption))
+    assert 1.0 < np.mean(widths) / np.mean(shortest_widths) < 2.2
+    assert np.std(shortest_widths) < 0.25 * np.mean(shortest_widths)
 
 
 def test_what_can_be_decided_grows_with_users_and_negatives() -> None:
     better, worse = np.zeros((2, 400))
     better[[4, 199]] = worse[[29, 199]] = 0.3, 0.7
-    found = {}
+    power_by_m = {}
     for m in (10, 100, 399):
         kinds = np.array([[m, 1, 1, 400]])
         parts = bets.partition(kinds, np.ones(1), sm.metric("recall@10"), False)
-        found[m] = [decidable(parts, None, 0.95, better, worse, users) for users in (50.0, 5e4)]
-        assert 0.05 <= found[m][0] < found[m][1] + 1e-9
-    assert found[10][0] < found[100][0] < found[399][0]
-    assert found[399][1] > 0.999
-    assert found[10][0] < 0.15
+        power_by_m[m] = [
+            decidable(parts, None, 0.95, better, worse, users) for users in (50.0, 5e4)
+        ]
+        assert 0.05 <= power_by_m[m][0] < power_by_m[m][1] + 1e-9
+    assert power_by_m[10][0] < power_by_m[100][0] < power_by_m[399][0]
+    assert power_by_m[399][1] > 0.999
+    assert power_by_m[10][0] < 0.15
 
 
 def test_equal_recommenders_are_decided_as_often_as_errors_are_allowed() -> None:
-    same = np.full(200, 1 / 200)
+    uniform = np.full(200, 1 / 200)
     parts = bets.partition(np.array([[20, 1, 1, 200]]), np.ones(1), sm.metric("ndcg@10"), True)
-    assert decidable(parts, None, 0.95, same, same, 1e3) == pytest.approx(0.05, abs=0.01)
+    assert decidable(parts, None, 0.95, uniform, uniform, 1e3) == pytest.approx(0.05, abs=0.01)
 
 
 def test_several_relevant_items_are_refused() -> None:
@@ -143,11 +147,11 @@ def test_several_relevant_items_are_refused() -> None:
 
 
 def test_estimate_says_how_far_from_the_shortest() -> None:
-    found = sm.estimate("bundled", ["ndcg@10"], efficiency=True)
-    width = found.frame["possible_high"] - found.frame["possible_low"]
-    times = (width / found.frame["shortest"]).tolist()
-    assert all(1.0 < each < 2.0 for each in times)
-    assert found.shown["times_shortest"].tolist() == [f"{each:.1f}" for each in times]
+    estimates = sm.estimate("bundled", ["ndcg@10"], efficiency=True)
+    widths = estimates.frame["possible_high"] - estimates.frame["possible_low"]
+    ratios = (widths / estimates.frame["shortest"]).tolist()
+    assert all(1.0 < ratio < 2.0 for ratio in ratios)
+    assert estimates.shown["times_shortest"].tolist() == [f"{ratio:.1f}" for ratio in ratios]
     assert "shortest" not in sm.estimate("bundled", ["auc"]).frame
 
 
@@ -156,6 +160,6 @@ def test_users_with_several_rows_have_no_shortest_width() -> None:
 
     rows = pd.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": range(6), "rank": [1, 2, 3, 4, 1, 9]})
     log = sm.read_log(rows, n_items=100, n_negatives=20, replacement=True)
-    found = sm.estimate(log, ["recall@10"], efficiency=True)
-    assert found.frame["shortest"].isna().all()
-    assert any("the shortest width is left out" in note for note in found.notes)
+    estimates = sm.estimate(log, ["recall@10"], efficiency=True)
+    assert estimates.frame["shortest"].isna().all()
+    assert any("the shortest width is left out" in note for note in estimates.notes)

@@ -12,17 +12,17 @@ from sampled_metrics.log.read import read_log
 def rows(items, users=300, weighted=False):
     """Rows of three recommenders, each of which lacks some users; users have up to so many."""
     rng = np.random.default_rng(1)
-    many = rng.integers(1, items + 1, users)
-    user = np.repeat(np.arange(users), many)
-    one = pd.DataFrame({"user": user, "item": np.arange(user.size)})
-    found = pd.concat([one.assign(recommender=name) for name in "bac"], ignore_index=True)
-    found["n_better"] = rng.integers(0, 7, len(found))
-    found["n_tied"] = np.where(rng.random(len(found)) < 0.2, 2, 0)
-    found["n_items"] = 50 + found["user"] % 2
+    rows_per_user = rng.integers(1, items + 1, users)
+    user = np.repeat(np.arange(users), rows_per_user)
+    user_rows = pd.DataFrame({"user": user, "item": np.arange(user.size)})
+    table = pd.concat([user_rows.assign(recommender=name) for name in "bac"], ignore_index=True)
+    table["n_better"] = rng.integers(0, 7, len(table))
+    table["n_tied"] = np.where(rng.random(len(table)) < 0.2, 2, 0)
+    table["n_items"] = 50 + table["user"] % 2
     if weighted:
-        found["count"] = 1 + found["user"] % 3
-    left = rng.random((3, users)) < 0.8
-    return found[left[np.repeat(np.arange(3), len(one)), found["user"]]].sample(
+        table["count"] = 1 + table["user"] % 3
+    is_kept = rng.random((3, users)) < 0.8
+    return table[is_kept[np.repeat(np.arange(3), len(user_rows)), table["user"]]].sample(
         frac=1, random_state=2
     )
 
@@ -40,55 +40,68 @@ def test_counts_and_sums_are_those_of_the_rows(monkeypatch, items, weighted, tab
     assert (log.sizes is None) == (items == 1)
     keys = [frame["recommender"], *(frame[name] for name in KIND)]
     expected = weight.groupby(keys).sum()
-    found = log.counts.set_index(["recommender", *KIND])["count"]
-    assert found.to_dict() == expected.to_dict()
-    worth = np.random.default_rng(3).integers(0, 1000, (3, log.kinds["position"].size))
+    counts = log.counts.set_index(["recommender", *KIND])["count"]
+    assert counts.to_dict() == expected.to_dict()
+    kind_values = np.random.default_rng(3).integers(0, 1000, (3, log.kinds["position"].size))
     by_kind = pd.MultiIndex.from_arrays([log.kinds[name] for name in KIND])
-    for of in ((0,), (2, 0), (0, 1, 2)):
-        each = pd.Series(0.0, index=frame.index)
-        for number in of:
-            own = frame["recommender"] == log.recommenders[number]
-            value = pd.Series(worth[number], by_kind).groupby(level=list(range(len(KIND)))).first()
+    for recommenders in ((0,), (2, 0), (0, 1, 2)):
+        row_values = pd.Series(0.0, index=frame.index)
+        for recommender in recommenders:
+            has_recommender = frame["recommender"] == log.recommenders[recommender]
+            value = (
+                pd.Series(kind_values[recommender], by_kind)
+                .groupby(level=list(range(len(KIND))))
+                .first()
+            )
             if items > 1:  # kinds that differ in ties among relevant items have one value here
-                worth[number] = value.loc[by_kind]
-            each[own] = value.loc[pd.MultiIndex.from_frame(frame.loc[own, list(KIND)])].to_numpy()
-        inside = frame["recommender"].isin([log.recommenders[number] for number in of])
-        sums = each[inside].groupby(frame["user"][inside]).sum()
-        users = weight[inside].groupby(frame["user"][inside]).first()
+                kind_values[recommender] = value.loc[by_kind]
+            row_values[has_recommender] = value.loc[
+                pd.MultiIndex.from_frame(frame.loc[has_recommender, list(KIND)])
+            ].to_numpy()
+        is_included = frame["recommender"].isin(
+            [log.recommenders[recommender] for recommender in recommenders]
+        )
+        sums = row_values[is_included].groupby(frame["user"][is_included]).sum()
+        users = weight[is_included].groupby(frame["user"][is_included]).first()
         expected = users.groupby(sums).sum()
-        given = {log.recommenders[number]: worth[number].astype(float) for number in of}
-        parts = list(log.sums(given))
-        found = pd.Series(np.concatenate([many for _, many in parts]))
-        found = found.groupby(np.concatenate([value for value, _ in parts])).sum()
-        assert found.to_dict() == expected.to_dict()
+        values_by_name = {
+            log.recommenders[recommender]: kind_values[recommender].astype(float)
+            for recommender in recommenders
+        }
+        parts = list(log.sums(values_by_name))
+        counts = pd.Series(np.concatenate([user_counts for _, user_counts in parts]))
+        counts = counts.groupby(np.concatenate([value for value, _ in parts])).sum()
+        assert counts.to_dict() == expected.to_dict()
     users = [set(frame["user"][frame["recommender"] == name]) for name in log.recommenders]
-    differ = sorted(users[0] ^ users[1])
-    alone = weight.groupby(frame["user"]).first().loc[differ].sum()
-    assert log.difference(0, 1) == (alone, differ[0])
+    different = sorted(users[0] ^ users[1])
+    n_different = weight.groupby(frame["user"]).first().loc[different].sum()
+    assert log.difference(0, 1) == (n_different, different[0])
     assert log.difference(2, 2) == (0, None)
 
 
 def test_joint_counts_are_those_of_users_with_both_rows():
     log = read_log(rows(1), n_negatives=9, replacement=True)
     wide = log.frame.pivot(index="user", columns="recommender", values=list(KIND))
-    one_name, _, other_name = log.recommenders
-    (first, second), counts = log.joint_counts(one_name, other_name)
-    assert counts.sum() == wide["n_better"][[one_name, other_name]].notna().any(axis=1).sum()
-    for one, other, count in zip(first, second, counts, strict=True):
-        there = np.ones(len(wide), dtype=bool)
-        for name, code in ((one_name, one), (other_name, other)):
-            own = [log.kinds[key][code - 1] if code else np.nan for key in KIND]
+    first_name, _, second_name = log.recommenders
+    (first, second), counts = log.joint_counts(first_name, second_name)
+    assert counts.sum() == wide["n_better"][[first_name, second_name]].notna().any(axis=1).sum()
+    for first_code, second_code, count in zip(first, second, counts, strict=True):
+        is_match = np.ones(len(wide), dtype=bool)
+        for name, code in ((first_name, first_code), (second_name, second_code)):
+            kind_values = [log.kinds[key][code - 1] if code else np.nan for key in KIND]
             columns = wide.xs(name, axis=1, level="recommender")[list(KIND)].to_numpy()
-            there &= ((columns == own) | (np.isnan(columns) & np.isnan(own))).all(axis=1)
-        assert count == there.sum()
+            is_match &= (
+                (columns == kind_values) | (np.isnan(columns) & np.isnan(kind_values))
+            ).all(axis=1)
+        assert count == is_match.sum()
 
 
 def test_a_log_takes_a_byte_for_a_row_of_few_kinds():
     log = read_log(rows(1), n_negatives=9, replacement=True)
-    assert [own.dtype for own in log.codes] == [np.uint8] * 3
-    several = read_log(rows(4), n_negatives=9, replacement=True)
-    assert several.codes[0].dtype == np.uint16
-    assert several.sizes[0].dtype == np.uint8
+    assert [codes.dtype for codes in log.codes] == [np.uint8] * 3
+    several_items = read_log(rows(4), n_negatives=9, replacement=True)
+    assert several_items.codes[0].dtype == np.uint16
+    assert several_items.sizes[0].dtype == np.uint8
 
 
 def test_instances_share_their_user():
@@ -104,7 +117,7 @@ def test_rows_are_of_one_kind_if_they_agree_in_all_columns(most):
     rng = np.random.default_rng(3)
     kinds = [*rng.integers(0, 5, (2, 6)), *rng.integers(0, most, (3, 6)), np.full(6, 7)]
     columns = np.array(kinds)[:, rng.integers(0, 6, 500)]
-    kind, found = equal_rows([*columns, np.array([4])], 500)
-    assert (np.array(found)[:-1, kind] == columns).all()
-    assert np.array(found)[:-1].T.tolist() == np.unique(columns, axis=1).T.tolist()
-    assert (found[-1] == 4).all()
+    kind, kind_columns = equal_rows([*columns, np.array([4])], 500)
+    assert (np.array(kind_columns)[:-1, kind] == columns).all()
+    assert np.array(kind_columns)[:-1].T.tolist() == np.unique(columns, axis=1).T.tolist()
+    assert (kind_columns[-1] == 4).all()

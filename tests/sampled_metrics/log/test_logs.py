@@ -69,14 +69,14 @@ def test_recommenders_keep_the_order_of_the_file_and_users_are_sorted():
 
 def test_the_order_of_rows_and_of_columns_does_not_matter():
     log = read_log("bundled")
-    mixed = log.frame.drop(columns=["position", "n_relevant", "instance"]).sample(
+    shuffled = log.frame.drop(columns=["position", "n_relevant", "instance"]).sample(
         frac=1, random_state=3
     )[["n_tied", "n_items", "user", "recommender", "n_negatives", "n_better"]]
-    again = read_log(mixed, replacement=False).frame
-    by = ["recommender", "user"]
+    shuffled_frame = read_log(shuffled, replacement=False).frame
+    sort_keys = ["recommender", "user"]
     pd.testing.assert_frame_equal(
-        again.sort_values(by, ignore_index=True).drop(columns="instance"),
-        log.frame.sort_values(by, ignore_index=True).drop(columns="instance"),
+        shuffled_frame.sort_values(sort_keys, ignore_index=True).drop(columns="instance"),
+        log.frame.sort_values(sort_keys, ignore_index=True).drop(columns="instance"),
     )
 
 
@@ -99,10 +99,10 @@ def test_a_file_is_read_as_the_frame_that_was_written(tmp_path, suffix):
     else:
         table.to_csv(path, index=False)
     with pytest.warns(UserWarning, match=f"{path.name}: column note left out"):
-        found = read_log(path, **SIZES)
+        log = read_log(path, **SIZES)
     expected = read_log(table.drop(columns="note"), **SIZES)
-    pd.testing.assert_frame_equal(found.frame, expected.frame, check_dtype=False)
-    assert found.recommenders == ("NA", "b, c")
+    pd.testing.assert_frame_equal(log.frame, expected.frame, check_dtype=False)
+    assert log.recommenders == ("NA", "b, c")
 
 
 BAD_TABLES = {
@@ -173,9 +173,9 @@ def test_the_names_of_other_libraries_are_understood_and_said(columns, said, fil
         source.to_csv(tmp_path / "log.csv", index=False)
         source = tmp_path / "log.csv"
     with pytest.warns(UserWarning, match=said) as warned:
-        found = read_log(source, **SIZES)
+        log = read_log(source, **SIZES)
     assert len(warned) == 1
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    pd.testing.assert_frame_equal(log.frame, expected.frame)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,11 @@ def test_two_columns_for_one_are_refused(names):
 def test_what_is_left_out_is_named():
     with pytest.warns(UserWarning, match="^the log: columns fold, note left out$"):
         read_log(rows(fold=1, note="a"), **SIZES)
-    many = pd.concat([rows(), pd.DataFrame("x", index=[0, 1], columns=["c" * 9**4] * 900)], axis=1)
+    wide_table = pd.concat(
+        [rows(), pd.DataFrame("x", index=[0, 1], columns=["c" * 9**4] * 900)], axis=1
+    )
     with pytest.warns(UserWarning, match="and 892 more left out") as warned:
-        read_log(many, **SIZES)
+        read_log(wide_table, **SIZES)
     assert len(str(warned[0].message)) < 700
 
 
@@ -259,10 +261,12 @@ def test_what_is_no_whole_number_is_refused_with_row_and_value(key, value):
     column = np.empty(3, dtype=object)
     column[:] = [12, "3", 1]
     column[1] = value
-    with pytest.raises(ValueError, match=f"^{key} must be .*, got .+ in row 2 of the log$") as said:
+    with pytest.raises(
+        ValueError, match=f"^{key} must be .*, got .+ in row 2 of the log$"
+    ) as caught:
         read_log(table.assign(**{key: column}), replacement=True)
-    assert "\n" not in str(said.value)
-    assert len(str(said.value)) < 200
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize(
@@ -327,8 +331,8 @@ def test_how_negatives_were_drawn_is_said_by_the_reader_or_by_the_user():
         assert not read_log(table, n_items=9).replacement
     with pytest.raises(ValueError, match="must be False for the log, whose candidates are dist"):
         read_log(distinct, n_items=9, replacement=True)
-    kept = from_scores(pd.concat([scores, scores.iloc[1:2]]), duplicates="keep")
-    for table in (kept, rows()):
+    repeated = from_scores(pd.concat([scores, scores.iloc[1:2]]), duplicates="keep")
+    for table in (repeated, rows()):
         sizes = {} if "n_negatives" in table else {"n_negatives": 9}
         with pytest.raises(ValueError, match="replacement is missing: say whether one user's neg"):
             read_log(table, n_items=50, **sizes)
@@ -393,9 +397,9 @@ def test_a_pipe_is_read_as_a_file(tmp_path, suffix):
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
         written = pool.submit(pipe.write_bytes, content)
-        found = read_log(pipe, **SIZES)
+        log = read_log(pipe, **SIZES)
     assert written.result() == len(content)
-    pd.testing.assert_frame_equal(found.frame, read_log(PLAIN, **SIZES).frame)
+    pd.testing.assert_frame_equal(log.frame, read_log(PLAIN, **SIZES).frame)
     with ThreadPoolExecutor() as pool:
         pool.submit(pipe.write_bytes, b"user,rank\n1,0x3\n")
         with pytest.raises(ValueError, match=r"got '0x3' in row 1 of .*/pipe$"):
@@ -418,17 +422,17 @@ def test_a_pipe_without_data_is_not_waited_for_in_silence(tmp_path, monkeypatch)
 
     with ThreadPoolExecutor() as pool:
         pool.submit(write)
-        with pytest.warns(UserWarning, match="waiting for data") as said:
+        with pytest.warns(UserWarning, match="waiting for data") as warned:
             log = read_log(pipe, **SIZES)
-    assert log.n_users == len(said) == 1
+    assert log.n_users == len(warned) == 1
 
 
 def test_a_parquet_file_cut_short_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
     rows().to_parquet(tmp_path / "log.parquet")
-    whole = (tmp_path / "log.parquet").read_bytes()
-    for length in (1, 4, len(whole) // 2, len(whole) - 1):
-        (tmp_path / "log.parquet").write_bytes(whole[:length])
+    content = (tmp_path / "log.parquet").read_bytes()
+    for length in (1, 4, len(content) // 2, len(content) - 1):
+        (tmp_path / "log.parquet").write_bytes(content[:length])
         with pytest.raises(ValueError, match="whole Parquet file") as caught:
             read_log(tmp_path / "log.parquet", **SIZES)
         assert "\n" not in str(caught.value)
@@ -453,10 +457,13 @@ def test_an_unreadable_path_is_refused(tmp_path, name):
 def attempt(source, **options):
     """The log, or the message of the error that is allowed; warnings are sentences, too."""
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             log = read_log(source, **({"replacement": True} | options))
-        assert all("\n" not in str(w.message) and len(str(w.message)) < 400 for w in said)
+        assert all(
+            "\n" not in str(warning.message) and len(str(warning.message)) < 400
+            for warning in warned
+        )
         return log, ""
     except ValueError as problem:
         return None, str(problem)
@@ -481,11 +488,11 @@ cells = st.one_of(
 )
 def test_any_table_is_read_or_refused_in_one_sentence(names, table):
     frame = pd.DataFrame([row[: len(names)] for row in table], columns=names)
-    found, message = attempt(frame, n_negatives=9, n_items=None if "n_items" in names else 50)
+    log, message = attempt(frame, n_negatives=9, n_items=None if "n_items" in names else 50)
     assert "\n" not in message
-    if found is not None:
-        assert len(found.frame) == len(frame)
-        assert not found.frame.isna().any(axis=None)
+    if log is not None:
+        assert len(log.frame) == len(frame)
+        assert not log.frame.isna().any(axis=None)
 
 
 @given(st.binary(max_size=60))
@@ -592,12 +599,14 @@ def test_a_number_in_a_file_is_read_or_refused_as_the_same_text_in_a_frame(
     ranks = [first] * (1 + filler) + [value]
     table = pd.DataFrame({"user": range(len(ranks)), "rank": ranks})
     table.to_csv(tmp_path / "log.csv", index=False)
-    found, again = attempt(tmp_path / "log.csv", **SIZES)
-    expected, refusal = attempt(table, **SIZES)
-    again = again.replace(str(tmp_path / "log.csv"), "the log").replace("got 2.5 ", "got '25e-1' ")
-    assert again == refusal
-    if expected is not None:
-        pd.testing.assert_frame_equal(found.counts, expected.counts)
+    file_log, file_refusal = attempt(tmp_path / "log.csv", **SIZES)
+    frame_log, refusal = attempt(table, **SIZES)
+    file_refusal = file_refusal.replace(str(tmp_path / "log.csv"), "the log").replace(
+        "got 2.5 ", "got '25e-1' "
+    )
+    assert file_refusal == refusal
+    if frame_log is not None:
+        pd.testing.assert_frame_equal(file_log.counts, frame_log.counts)
 
 
 def test_users_named_like_numbers_of_another_base_are_text(tmp_path):
@@ -621,17 +630,17 @@ def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffi
         table.to_csv(path, index=False)
         frame = pd.read_csv(path, keep_default_na=False, dtype={"recommender": str})
     options = {"n_items": None if "n_items" in table else 50, "n_negatives": 9}
-    expected, refusal = attempt(frame, **options)
-    found, again = attempt(path, **options)
-    assert again.replace(str(path), "the log") == refusal
-    if expected is not None:
-        pd.testing.assert_frame_equal(found.counts, expected.counts)
-        assert repr(found) == repr(expected)
-        assert found.recommenders == expected.recommenders
-        users = [log.frame["user"].astype(str).tolist() for log in (found, expected)]
+    frame_log, refusal = attempt(frame, **options)
+    file_log, file_refusal = attempt(path, **options)
+    assert file_refusal.replace(str(path), "the log") == refusal
+    if frame_log is not None:
+        pd.testing.assert_frame_equal(file_log.counts, frame_log.counts)
+        assert repr(file_log) == repr(frame_log)
+        assert file_log.recommenders == frame_log.recommenders
+        users = [log.frame["user"].astype(str).tolist() for log in (file_log, frame_log)]
         assert users[0] == users[1]
-        same = [log.frame.drop(columns="user") for log in (found, expected)]
-        pd.testing.assert_frame_equal(*same)
+        frames = [log.frame.drop(columns="user") for log in (file_log, frame_log)]
+        pd.testing.assert_frame_equal(*frames)
 
 
 def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypatch):
@@ -680,13 +689,13 @@ def test_counts_belong_to_users():
     ]
     assert log.n_users == 9
     assert repr(log).startswith("Log(recommenders=1, users=9, rows=16,")
-    again = read_log(log.frame.drop(columns="instance").assign(item=[1, 1, 2]), **SIZES)
-    pd.testing.assert_frame_equal(again.frame, log.frame)
+    reread_log = read_log(log.frame.drop(columns="instance").assign(item=[1, 1, 2]), **SIZES)
+    pd.testing.assert_frame_equal(reread_log.frame, log.frame)
 
 
 def test_rows_without_users_have_users_of_their_own():
-    alike = pd.DataFrame({"recommender": [*"aab"], "rank": [1, 4, 1], "count": [3, 1, 2]})
-    log = read_log(alike, **SIZES)
+    table = pd.DataFrame({"recommender": [*"aab"], "rank": [1, 4, 1], "count": [3, 1, 2]})
+    log = read_log(table, **SIZES)
     assert log.frame["n_relevant"].tolist() == [1, 1, 1]
     assert log.n_users == 4
 
@@ -716,8 +725,10 @@ def partitioned(folder, table, suffix):
     for name, part in zip(FILES, parts, strict=True):
         path = folder / f"{name}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = part.drop(columns="recommender")
-        own.to_parquet(path, index=False) if suffix == "parquet" else own.to_csv(path, index=False)
+        file_rows = part.drop(columns="recommender")
+        file_rows.to_parquet(path, index=False) if suffix == "parquet" else file_rows.to_csv(
+            path, index=False
+        )
     (folder / "_SUCCESS").touch()
     return folder
 
@@ -730,16 +741,16 @@ def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix
     table = PLAIN.assign(recommender=np.repeat(["a", "b"], 6), rank=[*range(1, 10), 3, 2, 1])
     folder = partitioned(tmp_path / "log", table, suffix)
     expected = read_log(table, **SIZES)
-    found = read_log(folder, **SIZES)
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
-    whole = [tmp_path / f"{i}.{suffix}" for i in range(2)]
-    for path, part in zip(whole, (table.iloc[:7], table.iloc[7:]), strict=True):
+    log = read_log(folder, **SIZES)
+    pd.testing.assert_frame_equal(log.frame, expected.frame)
+    paths = [tmp_path / f"{i}.{suffix}" for i in range(2)]
+    for path, part in zip(paths, (table.iloc[:7], table.iloc[7:]), strict=True):
         (part.to_parquet if suffix == "parquet" else part.to_csv)(path, index=False)
-    for source in (f"{tmp_path}/?.{suffix}", whole, list(map(str, whole))):
+    for source in (f"{tmp_path}/?.{suffix}", paths, list(map(str, paths))):
         pd.testing.assert_frame_equal(read_log(source, **SIZES).frame, expected.frame)
-    named = [folder / f"{name}.{suffix}" for name in FILES]  # without what the folders say
+    part_paths = [folder / f"{name}.{suffix}" for name in FILES]  # without what the folders say
     with pytest.raises(ValueError, match="a user's relevant items must have different ranks"):
-        read_log([named[0], named[0]], **SIZES)
+        read_log([part_paths[0], part_paths[0]], **SIZES)
     partitioned(folder, table.assign(rank=[*range(1, 8), -1, *[1] * 4]), suffix)
     with pytest.raises(ValueError, match=r"rank must be >= 1, got -1 in row 2 of .*b.x\."):
         read_log(folder, **SIZES)
@@ -754,15 +765,15 @@ def test_files_whose_columns_differ_in_type_or_order_are_one_log(tmp_path, types
     first, second = PLAIN[:7].astype({"user": types[0]}), PLAIN[7:].astype({"user": types[1]})
     first.to_parquet(tmp_path / "a.parquet", index=False)
     second[["rank", "user", "recommender"]].to_parquet(tmp_path / "b.parquet", index=False)
-    found, expected = read_log(tmp_path, **SIZES), read_log(PLAIN, **SIZES)
-    pd.testing.assert_frame_equal(found.counts, expected.counts)
-    assert found.frame["user"].astype(float).sum() == PLAIN["user"].sum()
+    log, expected = read_log(tmp_path, **SIZES), read_log(PLAIN, **SIZES)
+    pd.testing.assert_frame_equal(log.counts, expected.counts)
+    assert log.frame["user"].astype(float).sum() == PLAIN["user"].sum()
 
 
 def test_a_table_of_arrow_is_read_as_a_frame():
     arrow = pytest.importorskip("pyarrow")
-    found, expected = (read_log(x, **SIZES) for x in (arrow.Table.from_pandas(PLAIN), PLAIN))
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    log, expected = (read_log(table, **SIZES) for table in (arrow.Table.from_pandas(PLAIN), PLAIN))
+    pd.testing.assert_frame_equal(log.frame, expected.frame)
 
 
 def test_files_without_rows_or_with_other_columns_are_refused(tmp_path):
@@ -802,12 +813,14 @@ def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_onc
     dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
     monkeypatch.setattr(_sources, "_ROWS", rows_at_once)
     table = DASK[case].reset_index(drop=True)
-    expected, refusal = attempt(table, n_items=50, n_negatives=9)
-    found, again = attempt(dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9)
-    assert again == refusal
-    if expected is not None:
-        pd.testing.assert_frame_equal(found.frame, expected.frame)
-        pd.testing.assert_frame_equal(found.counts, expected.counts)
+    pandas_log, refusal = attempt(table, n_items=50, n_negatives=9)
+    dask_log, dask_refusal = attempt(
+        dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9
+    )
+    assert dask_refusal == refusal
+    if pandas_log is not None:
+        pd.testing.assert_frame_equal(dask_log.frame, pandas_log.frame)
+        pd.testing.assert_frame_equal(dask_log.counts, pandas_log.counts)
 
 
 @pytest.mark.processes
@@ -826,7 +839,7 @@ def test_pandas_is_imported_when_a_frame_is_asked_for_and_not_before(tmp_path, s
         "print(log.recommenders, log.n_users, 'pandas' in sys.modules)\n"
         "print(len(log.frame), 'pandas' in sys.modules)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "('B', 'A') 2 False\n4 True\n"
+    assert process.stdout == "('B', 'A') 2 False\n4 True\n"

@@ -13,37 +13,39 @@ CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
 @pytest.mark.parametrize(("pool", "m"), CASES)
 def test_every_sum_agrees_with_the_law(pool, m, replacement):
     protocol = Protocol(pool + 1, m, replacement=replacement)
-    law, rng = all_ranks(protocol), np.random.default_rng(pool)
+    rank_pmfs, rng = all_ranks(protocol), np.random.default_rng(pool)
     ends = np.concatenate([np.arange(20), pool - np.arange(20), rng.integers(0, pool, 60)])
     above = np.unique(ends)
     rows = protocol.pmf(above + 1)
-    np.testing.assert_allclose(law.rows(above), rows, rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(rank_pmfs.rows(above), rows, rtol=1e-11, atol=1e-300)
     values = rng.normal(size=m + 1)
-    np.testing.assert_allclose(law.expected(values)[above], rows @ values, atol=1e-12)
+    np.testing.assert_allclose(rank_pmfs.expected(values)[above], rows @ values, atol=1e-12)
     mass = np.zeros(pool + 1)
     mass[above] = rng.dirichlet(np.ones(above.size))
-    np.testing.assert_allclose(law.marginal(mass), mass[above] @ rows, atol=1e-13)
-    np.testing.assert_allclose(law.products(mass), (rows.T * mass[above]) @ rows, atol=1e-13)
+    np.testing.assert_allclose(rank_pmfs.marginal(mass), mass[above] @ rows, atol=1e-13)
+    np.testing.assert_allclose(rank_pmfs.products(mass), (rows.T * mass[above]) @ rows, atol=1e-13)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_an_adaptive_design_is_nothing_special(replacement):
     design = Adaptive(20_001, 10, 75, replacement=replacement)
-    law, rng = all_ranks(design), np.random.default_rng(7)
+    rank_pmfs, rng = all_ranks(design), np.random.default_rng(7)
     rows, values = design.pmf(np.arange(1, 20_002)), rng.normal(size=76)
-    np.testing.assert_allclose(law.expected(values), rows @ values, atol=1e-12)
-    mass, some = rng.dirichlet(np.ones(20_001)), np.array([0, 3, 70])
-    np.testing.assert_allclose(law.marginal(mass), mass @ rows, atol=1e-13)
-    few = law.only(some)
-    np.testing.assert_allclose(few.rows(np.arange(50)), rows[:50][:, some])
-    np.testing.assert_allclose(few.expected(values[:3]), rows[:, some] @ values[:3], atol=1e-12)
-    wanted = (rows[:, some].T * mass) @ rows[:, some]
-    np.testing.assert_allclose(few.products(mass), wanted, atol=1e-13)
+    np.testing.assert_allclose(rank_pmfs.expected(values), rows @ values, atol=1e-12)
+    mass, outcomes = rng.dirichlet(np.ones(20_001)), np.array([0, 3, 70])
+    np.testing.assert_allclose(rank_pmfs.marginal(mass), mass @ rows, atol=1e-13)
+    outcome_pmfs = rank_pmfs.only(outcomes)
+    np.testing.assert_allclose(outcome_pmfs.rows(np.arange(50)), rows[:50][:, outcomes])
+    np.testing.assert_allclose(
+        outcome_pmfs.expected(values[:3]), rows[:, outcomes] @ values[:3], atol=1e-12
+    )
+    expected = (rows[:, outcomes].T * mass) @ rows[:, outcomes]
+    np.testing.assert_allclose(outcome_pmfs.products(mass), expected, atol=1e-13)
 
 
 def test_ranks_to_begin_with_are_close_and_have_both_ends():
-    law = all_ranks(Protocol(100_001, 100))
-    above = spread(law)
+    rank_pmfs = all_ranks(Protocol(100_001, 100))
+    above = spread(rank_pmfs)
     assert (above[0], above[-1]) == (0, 100_000)
     p = above / 100_000
     width = np.sqrt(p * (1 - p) / 100)[1:-1]

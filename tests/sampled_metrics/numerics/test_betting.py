@@ -35,14 +35,14 @@ def distributions():
 @pytest.mark.parametrize("users", [1, 2, 4])
 def test_the_expectation_of_an_e_value_is_at_most_1(users):
     largest = 0
-    for law in distributions():
+    for pmf in distributions():
         expected = 0.0
-        for drawn in combinations_with_replacement(law, users):
+        for drawn in combinations_with_replacement(pmf, users):
             orders = factorial(users) // prod(factorial(drawn.count(x)) for x in set(drawn))
-            chance = orders * prod(law[x] for x in drawn)
-            expected += float(chance) * np.exp(log_e(drawn, -1, 0))
+            probability = orders * prod(pmf[x] for x in drawn)
+            expected += float(probability) * np.exp(log_e(drawn, -1, 0))
         largest = max(largest, expected)
-        assert expected <= 1 + 1e-12, law
+        assert expected <= 1 + 1e-12, pmf
     assert largest > 0.999
 
 
@@ -51,15 +51,17 @@ def test_users_may_differ_in_their_expectation():
     for means in [(0, 0, 0), (Fraction(1, 2), 0, Fraction(-1, 2)), (1, Fraction(-1, 2), -0.5)]:
         expected = 0.0
         for signs in product([-1, 1], repeat=3):
-            chance = prod((1 + s * Fraction(m)) / 2 for s, m in zip(signs, means, strict=True))
-            expected += float(chance) * np.exp(log_e(signs, -1, 0))
+            probability = prod(
+                (1 + sign * Fraction(mean)) / 2 for sign, mean in zip(signs, means, strict=True)
+            )
+            expected += float(probability) * np.exp(log_e(signs, -1, 0))
         assert expected <= 1 + 1e-12
 
 
 def test_the_e_value_is_the_mean_of_products():
     values, lowest, mean = [Fraction(-1, 2), Fraction(1, 4), 1, 1], Fraction(-3, 4), Fraction(1, 8)
     stakes = [Fraction(9, 10) * Fraction(5, 6) ** k for k in range(5)]  # down to 0.9 / root of 4
-    products = [prod(1 + t * (x - mean) / (mean - lowest) for x in values) for t in stakes]
+    products = [prod(1 + stake * (x - mean) / (mean - lowest) for x in values) for stake in stakes]
     assert np.exp(log_e(values, lowest, mean)) == pytest.approx(float(sum(products) / 5), rel=1e-13)
 
 
@@ -67,17 +69,18 @@ def test_logarithms_agree_with_many_digits():
     rng = np.random.default_rng(3)
     values = np.round(rng.normal(0.02, 0.3, 100_000).clip(-1, 1), 2)
     different, counts = np.unique(values, return_counts=True)
-    found = log_e_value(different, counts.astype(float), -1.0, 0.0)
+    log_value = log_e_value(different, counts.astype(float), -1.0, 0.0)
     with mp.workdps(50):
         stakes = [mp.mpf(0.9) * mp.mpf(1.2) ** -k for k in range(33)]
         by_stake = [
             mp.fprod(
-                (1 + t * mp.mpf(float(x))) ** int(c) for x, c in zip(different, counts, strict=True)
+                (1 + stake * mp.mpf(float(x))) ** int(count)
+                for x, count in zip(different, counts, strict=True)
             )
-            for t in stakes
+            for stake in stakes
         ]
         expected = float(mp.log(mp.fsum(by_stake) / len(stakes)))
-    assert found == pytest.approx(expected, rel=1e-11)
+    assert log_value == pytest.approx(expected, rel=1e-11)
 
 
 def test_the_order_of_users_does_not_matter():
@@ -89,8 +92,8 @@ def test_the_order_of_users_does_not_matter():
 
 def test_a_negated_sample_is_the_same_with_the_other_sign():
     values = np.random.default_rng(6).choice([-0.2, 0.4], 200)
-    (sign, p), (other, q) = against(values, -1.0, 0.5), against(-values, -0.5, 1.0)
-    assert (sign, p) == (-other, q)
+    (sign, p), (negated_sign, negated_p) = against(values, -1.0, 0.5), against(-values, -0.5, 1.0)
+    assert (sign, p) == (-negated_sign, negated_p)
     low, high = interval(values, -1.0, 0.5, 0.1)
     assert interval(-values, -0.5, 1.0, 0.1) == (-high, -low)
 
@@ -102,16 +105,19 @@ def test_two_point_populations_are_misjudged_in_at_most_5_percent(users):
     # all samples of some of these.
     worst = 0.0
     for rare in (1e-3, 0.01, 0.1, 0.5):
-        for far in (-1.0, 1.0):
-            near = -far * rare / (1 - rare)  # the mean is 0
-            for lowest, highest in ((-1.0, 1.0), (min(far, near), max(far, near))):
-                law = stats.binom(users, rare)
-                counts = np.arange(int(law.ppf(1e-5)), int(law.ppf(1 - 1e-5)) + 1)
-                samples = [np.repeat([near, far], [users - k, k]) for k in counts]
+        for rare_value in (-1.0, 1.0):
+            usual_value = -rare_value * rare / (1 - rare)  # the mean is 0
+            for lowest, highest in (
+                (-1.0, 1.0),
+                (min(rare_value, usual_value), max(rare_value, usual_value)),
+            ):
+                distribution = stats.binom(users, rare)
+                counts = np.arange(int(distribution.ppf(1e-5)), int(distribution.ppf(1 - 1e-5)) + 1)
+                samples = [np.repeat([usual_value, rare_value], [users - k, k]) for k in counts]
                 p = np.array([against(values, lowest, highest)[1] for values in samples])
-                wrong = law.pmf(counts[p <= 0.05]).sum()
+                wrong = distribution.pmf(counts[p <= 0.05]).sum()
                 worst = max(worst, wrong)
-                assert wrong <= 0.05, (rare, far, lowest)
+                assert wrong <= 0.05, (rare, rare_value, lowest)
     assert worst < 0.05
 
 
@@ -150,10 +156,10 @@ def test_recommenders_of_equal_auc_are_seldom_told_apart(users):
     rng, protocol, runs = np.random.default_rng(users), Protocol(1_002, 100), 300
     first = np.where(rng.random((runs, users)) < 0.99, 2, 1_002)
     assert np.average([2, 1_002], weights=[99, 1]) == 12
-    drawn = protocol.draw(np.full((runs, users), 12), rng) - protocol.draw(first, rng)
-    p = np.array([against(values, -1.0, 1.0)[1] for values in drawn / 100])
+    differences = protocol.draw(np.full((runs, users), 12), rng) - protocol.draw(first, rng)
+    p = np.array([against(values, -1.0, 1.0)[1] for values in differences / 100])
     assert (p <= 0.05).sum() <= stats.binom.ppf(0.999, runs, 0.05)
-    student = stats.ttest_1samp(drawn, 0, axis=1).pvalue
+    student = stats.ttest_1samp(differences, 0, axis=1).pvalue
     assert (student <= 0.05).mean() > 0.1  # these are hard
 
 
@@ -192,7 +198,7 @@ def test_many_different_values_are_rounded_to_the_worse_side():
     rng = np.random.default_rng(10)
     values = rng.normal(0.003, 0.1, 200_000).clip(-1, 1)
     sides = [np.unique(side, return_counts=True) for side in (values, -values)]
-    exact = [log_e_value(v, c.astype(float), -1.0, 0.0) for v, c in sides]
+    exact = [log_e_value(points, counts.astype(float), -1.0, 0.0) for points, counts in sides]
     sign, p = against(values, -1.0, 1.0)
     assert sign == 1
     assert np.log(2 / p) <= max(exact)

@@ -16,15 +16,18 @@ number = st.floats(-1e100, 1e100, allow_subnormal=True)
 
 
 def exact(user, item):
-    return sum(Fraction(u) * Fraction(i) for u, i in zip(user.tolist(), item.tolist(), strict=True))
+    return sum(
+        Fraction(user_factor) * Fraction(item_factor)
+        for user_factor, item_factor in zip(user.tolist(), item.tolist(), strict=True)
+    )
 
 
 @given(st.lists(st.tuples(number, number, number), min_size=1, max_size=6))
 def test_signs_are_those_of_exact_arithmetic(terms):
-    user, item, other = np.array(terms).T
-    difference = exact(user, item) - exact(user, other)
+    user, item, other_item = np.array(terms).T
+    difference = exact(user, item) - exact(user, other_item)
     expected = (difference > 0) - (difference < 0)
-    assert signs(user[None], item[None], other[None]).tolist() == [expected]
+    assert signs(user[None], item[None], other_item[None]).tolist() == [expected]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -33,7 +36,7 @@ def test_no_order_of_the_terms_leaves_the_radius(dtype, width):
     rng = np.random.default_rng(5)
     user, item = (rng.normal(size=width) * 10.0 ** rng.integers(-3, 4, width) for _ in range(2))
     user, item = user.astype(dtype), item.astype(dtype)
-    bound = radius(dtype, width, *(np.linalg.norm(x.astype(float)) for x in (user, item)))
+    bound = radius(dtype, width, *(np.linalg.norm(vector.astype(float)) for vector in (user, item)))
     for _ in range(50):
         order, total = rng.permutation(width), dtype(0)
         for term in user[order] * item[order]:
@@ -43,12 +46,12 @@ def test_no_order_of_the_terms_leaves_the_radius(dtype, width):
 
 def slow_ranks(users, items, held_out):
     """How many items are above and level, by whole-number arithmetic."""
-    found = []
-    for user, own in zip(users, held_out, strict=True):
+    counts = []
+    for user, held_item in zip(users, held_out, strict=True):
         scores = [exact(user, item) for item in items]
-        above = sum(score > scores[own] for score in scores)
-        found.append((above, scores.count(scores[own]) - 1))
-    return found
+        above = sum(score > scores[held_item] for score in scores)
+        counts.append((above, scores.count(scores[held_item]) - 1))
+    return counts
 
 
 @pytest.mark.some(4)
@@ -70,9 +73,9 @@ def test_ranks_are_those_of_exact_arithmetic(monkeypatch, dtype, most, compiled)
     items[50:60, :2] = items[50:60, 1::-1]  # level, since the user's factors are
     held_out = rng.integers(0, 60, 12)
     monkeypatch.setattr(counting, "_MOST_PAIRS", most)
-    found = exact_ranks_from_factors(users, items, held_out, None)
+    intervals = exact_ranks_from_factors(users, items, held_out, None)
     expected = slow_ranks(users, items, held_out)
-    assert list(zip(found.n_better, found.n_tied, strict=True)) == expected
+    assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
     assert sum(tied >= 2 for _, tied in expected) >= 5
 
 
@@ -85,8 +88,8 @@ def test_ranks_do_not_depend_on_how_the_product_is_summed(monkeypatch):
     before = exact_ranks_from_factors(users, items, held_out, None)
     multiply = np.matmul
 
-    def otherwise(left, right, out):
-        out[:] = sum(multiply(left[:, k::5], right[k::5]) for k in (3, 1, 4, 0, 2))
+    def otherwise(user_factors, item_factors, out):
+        out[:] = sum(multiply(user_factors[:, k::5], item_factors[k::5]) for k in (3, 1, 4, 0, 2))
 
     monkeypatch.setattr(np, "matmul", otherwise)
     after = exact_ranks_from_factors(users, items, held_out, None)
@@ -96,8 +99,8 @@ def test_ranks_do_not_depend_on_how_the_product_is_summed(monkeypatch):
 
 
 def test_small_whole_numbers_need_no_second_look():
-    whole = np.arange(-6.0, 6.0).reshape(4, 3)
-    assert Bounds.of(whole, whole).whole
-    assert not Bounds.of(whole, whole + 0.5).whole
-    assert not Bounds.of(whole * 2.0**25, whole * 2.0**25).whole
-    assert not Bounds.of(whole * 1e200, whole * 1e200).safe
+    integers = np.arange(-6.0, 6.0).reshape(4, 3)
+    assert Bounds.of(integers, integers).whole
+    assert not Bounds.of(integers, integers + 0.5).whole
+    assert not Bounds.of(integers * 2.0**25, integers * 2.0**25).whole
+    assert not Bounds.of(integers * 1e200, integers * 1e200).safe

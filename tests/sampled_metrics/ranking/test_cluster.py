@@ -90,15 +90,15 @@ def test_each_score_ranks_as_its_definition(small_tasks, files, kind, biased):
     bias = np.random.default_rng(1).normal(size=100) if biased else np.zeros(100)
     bias = np.concatenate([bias, bias, bias[:30]])
     test = pd.read_csv(files[2])
-    given = bias if biased else None
-    found = sm.rank(users, items, test, files[3], score=kind, item_bias=given).frame
+    item_bias = bias if biased else None
+    frame = sm.rank(users, items, test, files[3], score=kind, item_bias=item_bias).frame
     seen = sp.load_npz(files[3])[test["user"]]
     scores = scores_of(kind, users, items, bias)[test["user"]]
     expected = exact_ranks(scores, test["item"], seen, relative_tolerance=1e-9)
-    assert found["n_better"].tolist() == expected.n_better.tolist()
-    assert found["n_tied"].tolist() == expected.n_tied.tolist()
-    assert found["n_candidates"].tolist() == expected.n_candidates.tolist()
-    assert (found["n_tied"] > 0).sum() > 20
+    assert frame["n_better"].tolist() == expected.n_better.tolist()
+    assert frame["n_tied"].tolist() == expected.n_tied.tolist()
+    assert frame["n_candidates"].tolist() == expected.n_candidates.tolist()
+    assert (frame["n_tied"] > 0).sum() > 20
 
 
 def test_biases_keep_the_factors_in_single_precision():
@@ -120,12 +120,12 @@ def test_a_function_and_a_stored_matrix_rank_as_factors_do(small_calls, files, t
         calls.append((len(some_users), len(some_items)))
         return np.einsum("ud,id->ui", users[some_users], items[some_items])
 
-    found = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
-    pd.testing.assert_frame_equal(found, expected)
-    assert max(n for _, n in calls) <= 60  # a shard
+    frame = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(frame, expected)
+    assert max(n_items for _, n_items in calls) <= 60  # a shard
     np.save(tmp_path / "S.npy", (users[:, None] * items).sum(axis=2))
-    found = sm.rank(tmp_path / "S.npy", None, *files[2:], relative_tolerance=1e-9).frame
-    pd.testing.assert_frame_equal(found, expected)
+    frame = sm.rank(tmp_path / "S.npy", None, *files[2:], relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(frame, expected)
 
 
 def test_factors_in_parquet_and_zarr_rank_as_those_of_numpy(files, tmp_path):
@@ -133,13 +133,13 @@ def test_factors_in_parquet_and_zarr_rank_as_those_of_numpy(files, tmp_path):
     items = np.load(files[1])
     pd.DataFrame(items, columns=list("abcd")).to_parquet(tmp_path / "V.parquet")
     expected = sm.rank(*files).frame
-    found = sm.rank(files[0], tmp_path / "V.parquet", *files[2:]).frame
-    pd.testing.assert_frame_equal(found, expected)
+    frame = sm.rank(files[0], tmp_path / "V.parquet", *files[2:]).frame
+    pd.testing.assert_frame_equal(frame, expected)
     # Zarr is not in the tests' environment: its plugin of pytest imports NumPy before conftest.py.
     zarr = pytest.importorskip("zarr")
     zarr.create_array(str(tmp_path / "V.zarr"), data=items, chunks=(50, 4))
-    found = sm.rank(files[0], tmp_path / "V.zarr", *files[2:]).frame
-    pd.testing.assert_frame_equal(found, expected)
+    frame = sm.rank(files[0], tmp_path / "V.zarr", *files[2:]).frame
+    pd.testing.assert_frame_equal(frame, expected)
 
 
 def test_blocks_hold_whole_users_and_shards_all_items():
@@ -151,9 +151,11 @@ def test_blocks_hold_whole_users_and_shards_all_items():
         assert [block.start for block in layout.blocks] == ends[:-1]
         assert ends[-1] == users.size
         assert all(users[b.start - 1] < users[b.start] for b in layout.blocks[1:])
-        assert [s.stop for s in layout.shards[:-1]] == [s.start for s in layout.shards[1:]]
+        assert [shard.stop for shard in layout.shards[:-1]] == [
+            shard.start for shard in layout.shards[1:]
+        ]
         assert (layout.shards[0].start, layout.shards[-1].stop) == (0, n_items)
-        size = max(s.stop - s.start for s in layout.shards)
+        size = max(shard.stop - shard.start for shard in layout.shards)
         assert size * width * 8 <= _blocks._SHARD_BYTES + width * 8
     assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
 
@@ -168,9 +170,9 @@ def test_a_cluster_counts_what_one_process_counts(
     expected = sm.rank(*files, among=among).frame
     folder = tmp_path / "of-one"
     folder.mkdir()
-    found = sm.rank(*files, among=among, output=folder / output, cluster=client)
-    pd.testing.assert_frame_equal(found.frame, expected)
-    assert [each.name for each in folder.iterdir()] == [output]  # and no parts are left
+    ranked = sm.rank(*files, among=among, output=folder / output, cluster=client)
+    pd.testing.assert_frame_equal(ranked.frame, expected)
+    assert [path.name for path in folder.iterdir()] == [output]  # and no parts are left
     by_user = expected.sort_values("user", kind="stable").reset_index(drop=True)
     if output == "ranks":
         assert len(list((folder / "ranks").iterdir())) > 5
@@ -187,29 +189,29 @@ def counting(log, users, items):
 
 def test_finished_blocks_are_not_counted_again(small_calls, files, tmp_path, client):
     log, output = tmp_path / "log", tmp_path / "ranks.csv"
-    again = partial(sm.rank, N_USERS, N_ITEMS, *files[2:], score=partial(counting, log))
-    expected = again().frame
+    rank_again = partial(sm.rank, N_USERS, N_ITEMS, *files[2:], score=partial(counting, log))
+    expected = rank_again().frame
     blocks = len(set(log.read_text().split()))
     parts = tmp_path / "ranks"
-    again(output=parts, cluster=client)
-    names = sorted(parts.iterdir())
-    assert len(names) == blocks
-    names[3].unlink()
-    names[5].write_bytes(names[5].read_bytes()[:-20])
-    other = pd.read_parquet(names[7])
-    names[7].write_bytes(names[8].read_bytes())  # another block's, whole
+    rank_again(output=parts, cluster=client)
+    paths = sorted(parts.iterdir())
+    assert len(paths) == blocks
+    paths[3].unlink()
+    paths[5].write_bytes(paths[5].read_bytes()[:-20])
+    lost_block = pd.read_parquet(paths[7])
+    paths[7].write_bytes(paths[8].read_bytes())  # another block's, whole
     (parts / ".0123456789abcdef.part").write_bytes(b"half")
     log.unlink()
-    found = again(output=parts, cluster=client)
+    ranked = rank_again(output=parts, cluster=client)
     assert len(set(log.read_text().split())) == 3
-    pd.testing.assert_frame_equal(found.frame, expected)
-    pd.testing.assert_frame_equal(pd.read_parquet(names[7]), other)
-    assert sorted(parts.iterdir()) == names
+    pd.testing.assert_frame_equal(ranked.frame, expected)
+    pd.testing.assert_frame_equal(pd.read_parquet(paths[7]), lost_block)
+    assert sorted(parts.iterdir()) == paths
     with pytest.raises(ValueError, match="ranks holds ranks of other inputs or options: remove"):
-        again(output=parts, cluster=client, among="irrelevant")
+        rank_again(output=parts, cluster=client, among="irrelevant")
     (parts / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"must hold nothing but ranks, got notes\.txt"):
-        again(output=parts, cluster=client)
+        rank_again(output=parts, cluster=client)
     assert not output.exists()
 
 
@@ -221,7 +223,7 @@ def noted(log, rows):
 
 
 def watched(compute, lengths, *args, **kwargs):
-    lengths += [len(each) for each in args if isinstance(each, dask.array.Array)]
+    lengths += [len(array) for array in args if isinstance(array, dask.array.Array)]
     return compute(*args, **kwargs)
 
 
@@ -249,8 +251,8 @@ def test_arrays_of_dask_are_computed_by_rows(
         monkeypatch.setattr(owner, use, counted)
     monkeypatch.delattr(dask.array.Array, "__array__")  # by which NumPy computes the whole
     cluster = {"here": None, "local:1": where}.get(where, client)
-    found = sm.rank(users, items, *files[2:], cluster=cluster, output=tmp_path / "ranks.csv")
-    pd.testing.assert_frame_equal(found.frame, expected)
+    ranked = sm.rank(users, items, *files[2:], cluster=cluster, output=tmp_path / "ranks.csv")
+    pd.testing.assert_frame_equal(ranked.frame, expected)
     assert max(map(int, log.read_text().split())) == 11
     assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
 
@@ -258,11 +260,11 @@ def test_arrays_of_dask_are_computed_by_rows(
 @pytest.mark.processes
 def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
     users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
-    given = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
-    expected = sm.rank(*files, **given).frame
+    rank_options = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
+    expected = sm.rank(*files, **rank_options).frame
     for cluster in (None, client):
-        found = sm.rank(users, items, *files[2:], cluster=cluster, **given).frame
-        pd.testing.assert_frame_equal(found, expected)
+        frame = sm.rank(users, items, *files[2:], cluster=cluster, **rank_options).frame
+        pd.testing.assert_frame_equal(frame, expected)
         with pytest.raises(ValueError, match="score must give the same scores at each call"):
             sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
 
@@ -271,14 +273,14 @@ def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
 def test_dask_resumes_by_content_and_says_what_is_wrong(small_tasks, files, tmp_path, client):
     values = np.load(files[1])
     items = dask.array.from_array(values, chunks=(50, 4))
-    given = {"cluster": client, "output": tmp_path / "ranks"}
-    sm.rank(files[0], items, *files[2:], **given)
-    at = {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
-    again = dask.array.from_array(values.copy(), chunks=(50, 4), name=False)  # another name
-    sm.rank(files[0], again, *files[2:], **given)
-    assert at == {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    rank_options = {"cluster": client, "output": tmp_path / "ranks"}
+    sm.rank(files[0], items, *files[2:], **rank_options)
+    mtimes = {path: path.stat().st_mtime_ns for path in (tmp_path / "ranks").iterdir()}
+    renamed_items = dask.array.from_array(values.copy(), chunks=(50, 4), name=False)  # another name
+    sm.rank(files[0], renamed_items, *files[2:], **rank_options)
+    assert mtimes == {path: path.stat().st_mtime_ns for path in (tmp_path / "ranks").iterdir()}
     with pytest.raises(ValueError, match="ranks holds ranks of other inputs"):
-        sm.rank(files[0], items + 1, *files[2:], **given)
+        sm.rank(files[0], items + 1, *files[2:], **rank_options)
     values[33, 1] = np.nan
     bad = dask.array.from_array(values, chunks=(50, 4))
     for cluster in (None, client):
@@ -320,8 +322,8 @@ def test_a_function_with_other_digits_for_other_shapes_is_not_refused(small_call
         return users[some_users] @ items[some_items].T * (1 + noise)
 
     assert (score([1], [2]) != score([1], [2, 3])[:, :1]).all()
-    found = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
-    pd.testing.assert_frame_equal(found, sm.rank(*files).frame)
+    frame = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(frame, sm.rank(*files).frame)
 
 
 def slowly(seconds, users, items):
@@ -365,8 +367,8 @@ def end(process):
 @pytest.mark.matrix
 @pytest.mark.processes
 def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
-    given = N_USERS, N_ITEMS, *files[2:]
-    expected = sm.rank(*given, score=partial(slowly, 0)).frame
+    inputs = N_USERS, N_ITEMS, *files[2:]
+    expected = sm.rank(*inputs, score=partial(slowly, 0)).frame
     killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
     killed.mkdir()
     alive = {}
@@ -378,7 +380,7 @@ def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
         alive[name] = started("worker", cluster.scheduler_address, *options, *folder)
 
     def at_work():
-        return [each.name for each in list(cluster.scheduler.workers.values())]
+        return [worker.name for worker in list(cluster.scheduler.workers.values())]
 
     def kill():
         dead = 0
@@ -399,7 +401,7 @@ def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
             connected.wait_for_workers(3, timeout=60)
             murderer.start()
             score = partial(paced, killed)
-            found = sm.rank(*given, score=score, cluster=connected, output=tmp_path / "ranks")
+            ranked = sm.rank(*inputs, score=score, cluster=connected, output=tmp_path / "ranks")
         finally:
             done.set()
             if murderer.ident:
@@ -407,7 +409,7 @@ def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
             for process in alive.values():
                 end(process)
     assert len(list(killed.iterdir())) == KILLED
-    pd.testing.assert_frame_equal(found.frame, expected)
+    pd.testing.assert_frame_equal(ranked.frame, expected)
 
 
 @pytest.mark.processes
@@ -416,7 +418,7 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
     scheduler = started("scheduler", *at, "--host", "127.0.0.1", "--port", "0")
     options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
     worker = started("worker", *at, *options, "--local-directory", str(tmp_path))
-    folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
+    folder, inputs = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
     score = partial(slowly, 0.1)
 
     def kill():
@@ -430,22 +432,22 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
             connected.wait_for_workers(1, timeout=60)
             murderer.start()
             with pytest.raises(ConnectionError, match="is gone: finished blocks are kept"):
-                sm.rank(*given, score=score, cluster=connected, output=folder)
+                sm.rank(*inputs, score=score, cluster=connected, output=folder)
     finally:
         end(scheduler)
         end(worker)
-    kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
-    found = sm.rank(*given, score=score, cluster=client, output=folder)
-    assert 4 <= len(kept) < len(list(folder.iterdir()))
-    assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
-    pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+    mtimes = {path.name: path.stat().st_mtime_ns for path in folder.glob("part-*")}
+    ranked = sm.rank(*inputs, score=score, cluster=client, output=folder)
+    assert 4 <= len(mtimes) < len(list(folder.iterdir()))
+    assert all((folder / name).stat().st_mtime_ns == at for name, at in mtimes.items())
+    pd.testing.assert_frame_equal(ranked.frame, sm.rank(*inputs, score=partial(slowly, 0)).frame)
 
 
 @pytest.mark.matrix
 @pytest.mark.processes
 def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, files, tmp_path):
     monkeypatch.setattr(_cluster, "_PATIENCE", 2.0)
-    folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
+    folder, inputs = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
     score = partial(slowly, 0.1)
     cluster = without_workers()
     options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
@@ -462,21 +464,21 @@ def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, 
             threading.Thread(target=kill, daemon=True).start()
             start = time.monotonic()
             with pytest.raises(ConnectionError, match="has had no worker for 2 seconds") as refusal:
-                sm.rank(*given, score=score, cluster=connected, output=folder)
+                sm.rank(*inputs, score=score, cluster=connected, output=folder)
             assert 2 < time.monotonic() - start < 60
         finally:
             end(worker)
         assert "\n" not in str(refusal.value)
-        kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
-        assert len(kept) >= 3
+        mtimes = {path.name: path.stat().st_mtime_ns for path in folder.glob("part-*")}
+        assert len(mtimes) >= 3
         worker = started("worker", cluster.scheduler_address, *options)
         try:
             connected.wait_for_workers(1, timeout=60)
-            found = sm.rank(*given, score=score, cluster=connected, output=folder)
+            ranked = sm.rank(*inputs, score=score, cluster=connected, output=folder)
         finally:
             end(worker)
-    assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
-    pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+    assert all((folder / name).stat().st_mtime_ns == mtime for name, mtime in mtimes.items())
+    pd.testing.assert_frame_equal(ranked.frame, sm.rank(*inputs, score=partial(slowly, 0)).frame)
 
 
 @pytest.mark.matrix
@@ -484,7 +486,7 @@ def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
     monkeypatch, small_calls, files
 ):
     monkeypatch.setattr(_cluster, "_PATIENCE", 2.0)
-    whole, fetched = Future.result, []
+    original, fetched = Future.result, []
     cluster = without_workers()
     options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
     with cluster, Client(cluster, set_as_default=False) as connected:
@@ -494,7 +496,7 @@ def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
             fetched.append(future.status)
             if len(fetched) == 3:
                 end(worker)  # which has computed this one
-            return whole(future, *args, **kwargs)
+            return original(future, *args, **kwargs)
 
         monkeypatch.setattr(Future, "result", result)
         try:
@@ -511,13 +513,13 @@ def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
 def test_a_connection_that_ends_at_any_use_is_said(
     monkeypatch, small_calls, files, client, use, ended
 ):
-    calls, whole = [], getattr(*use)
+    calls, original = [], getattr(*use)
 
     def once_lost(*args, **kwargs):
         calls.append(args)
         if len(calls) > 9:
             raise ended
-        return whole(*args, **kwargs)
+        return original(*args, **kwargs)
 
     monkeypatch.setattr(*use, once_lost)
     with pytest.raises(ConnectionError, match=r"the scheduler at inproc://\S+ is gone"):
@@ -553,9 +555,9 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     assert run.stderr.count("\n") == 1
     assert "ranks cannot be written: " in run.stderr
     assert "5 finished blocks are kept there, and the next run goes on" in run.stderr
-    kept = sorted((tmp_path / "ranks").iterdir())
-    assert len(kept) == 5
-    at = [each.stat().st_mtime_ns for each in kept]
+    parts = sorted((tmp_path / "ranks").iterdir())
+    assert len(parts) == 5
+    mtimes = [part.stat().st_mtime_ns for part in parts]
     expected = sm.rank(*files).frame.sort_values("user", kind="stable").reset_index(drop=True)
     code = (
         "import sys\n"
@@ -565,7 +567,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
-    assert [each.stat().st_mtime_ns for each in kept] == at
+    assert [part.stat().st_mtime_ns for part in parts] == mtimes
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "ranks"), expected)
 
 
@@ -588,13 +590,15 @@ def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
     words = ["rank", *options(files), "--quiet", "--score", "cosine", "-o"]
     assert main([*words, str(tmp_path / "one.csv")]) == 0
     assert main([*words, str(tmp_path / "two.csv"), "--cluster", "local:2"]) == 0
-    one, two = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two"))
-    pd.testing.assert_frame_equal(one, two)
-    assert f"{len(one)} ranks in " in capsys.readouterr().out
+    single, clustered = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two"))
+    pd.testing.assert_frame_equal(single, clustered)
+    assert f"{len(single)} ranks in " in capsys.readouterr().out
     assert main([*words, str(tmp_path / "no.csv"), "--cluster", "127.0.0.1:9"]) == 2
-    said = capsys.readouterr().err
-    assert "cluster must be the address of a scheduler that answers, or local:N, got '127" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert (
+        "cluster must be the address of a scheduler that answers, or local:N, got '127" in message
+    )
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -615,9 +619,15 @@ def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(files, change, message):
-    given = {"users": files[0], "items": files[1], "test": files[2], "train": files[3], **change}
+    arguments = {
+        "users": files[0],
+        "items": files[1],
+        "test": files[2],
+        "train": files[3],
+        **change,
+    }
     with pytest.raises(ValueError, match=message) as refusal:
-        sm.rank(**given)
+        sm.rank(**arguments)
     assert "\n" not in str(refusal.value)
 
 
@@ -650,8 +660,8 @@ def test_a_worker_that_dies_while_rows_are_computed_loses_none(tmp_path):
     lazy = lazy.map_partitions(dying, meta=table.iloc[:0])
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
     with cluster, Client(cluster):
-        found = sm.read_log(lazy, **options)
+        log = sm.read_log(lazy, **options)
     assert died.exists()
     expected = sm.read_log(table, **options)
-    pd.testing.assert_frame_equal(found.frame, expected.frame)
-    pd.testing.assert_frame_equal(found.counts, expected.counts)
+    pd.testing.assert_frame_equal(log.frame, expected.frame)
+    pd.testing.assert_frame_equal(log.counts, expected.counts)

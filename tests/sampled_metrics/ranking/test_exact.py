@@ -23,11 +23,13 @@ METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndc
 def slow_interval(scores, item, train, tolerance=0.0):
     """One instance: (n_better, n_tied, n_candidates) by looking at each candidate in turn."""
     candidates = [i for i in range(len(scores)) if i not in set(train)]
-    others = [i for i in candidates if i != item]
-    own = scores[item]
-    margin = tolerance * abs(own) if tolerance else 0.0
-    tied = [i for i in others if scores[i] == own or abs(scores[i] - own) <= margin]
-    better = [i for i in others if scores[i] > own and i not in tied]
+    other_items = [i for i in candidates if i != item]
+    item_score = scores[item]
+    margin = tolerance * abs(item_score) if tolerance else 0.0
+    tied = [
+        i for i in other_items if scores[i] == item_score or abs(scores[i] - item_score) <= margin
+    ]
+    better = [i for i in other_items if scores[i] > item_score and i not in tied]
     return len(better), len(tied), len(candidates)
 
 
@@ -103,8 +105,8 @@ def test_a_tolerance_ties_what_is_as_close(seed):
 
 def test_a_tolerance_ties_infinite_scores_with_their_equals_alone():
     scores = [[np.inf, np.inf, 1.0], [-np.inf, -np.inf, 1.0]]
-    found = exact_ranks(scores, [0, 0], None, relative_tolerance=1e-9)
-    assert as_rows(found) == [(0, 1, 3), (1, 1, 3)]
+    intervals = exact_ranks(scores, [0, 0], None, relative_tolerance=1e-9)
+    assert as_rows(intervals) == [(0, 1, 3), (1, 1, 3)]
 
 
 @given(instances())
@@ -126,26 +128,36 @@ def awkward(dtype, rng, shape):
     """Scores of a type: its largest and smallest ones, their neighbours, a few small ones."""
     if dtype in WIDTHS:
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        few = [low, low + 1, -1 - low // 2, 0, 1, 7, high // 2, high - 1, high]
-        few = [x for x in few if low <= x <= high]
+        extremes = [low, low + 1, -1 - low // 2, 0, 1, 7, high // 2, high - 1, high]
+        extremes = [x for x in extremes if low <= x <= high]
     else:
-        most = np.finfo(dtype).max
-        one = np.ones(1, dtype)[0]
-        few = [-np.inf, -most, -one, 0, one, np.nextafter(one, 2 * one), most / 2, most, np.inf]
-    return np.array(few, dtype)[rng.integers(len(few), size=shape)]
+        largest = np.finfo(dtype).max
+        unit = np.ones(1, dtype)[0]
+        extremes = [
+            -np.inf,
+            -largest,
+            -unit,
+            0,
+            unit,
+            np.nextafter(unit, 2 * unit),
+            largest / 2,
+            largest,
+            np.inf,
+        ]
+    return np.array(extremes, dtype)[rng.integers(len(extremes), size=shape)]
 
 
 def by_definition(scores, item, tolerance):
     """Candidates above and tied, in fractions."""
 
-    def tied(s, h):
-        if s == h or not (np.isfinite(s) and np.isfinite(h)):
-            return s == h
-        s, h = (Fraction(*x.as_integer_ratio()) for x in (s, h))
-        return abs(s - h) <= Fraction(tolerance) * abs(h)
+    def tied(score, held_score):
+        if score == held_score or not (np.isfinite(score) and np.isfinite(held_score)):
+            return score == held_score
+        score, held_score = (Fraction(*x.as_integer_ratio()) for x in (score, held_score))
+        return abs(score - held_score) <= Fraction(tolerance) * abs(held_score)
 
-    level = [i for i, s in enumerate(scores) if i != item and tied(s, scores[item])]
-    above = [i for i, s in enumerate(scores) if s > scores[item] and i not in level]
+    level = [i for i, score in enumerate(scores) if i != item and tied(score, scores[item])]
+    above = [i for i, score in enumerate(scores) if score > scores[item] and i not in level]
     return len(above), len(level)
 
 
@@ -160,10 +172,12 @@ def test_scores_of_every_type_are_compared_by_the_definition(dtype, tolerance):
 
 
 def test_a_tolerance_does_not_turn_around_small_types():
-    found = exact_ranks(np.array([[-128, 127, 0]], np.int8), [0], None, relative_tolerance=0.5)
-    assert as_rows(found) == [(2, 0, 3)]
-    found = exact_ranks(np.array([[100, 127, -128]], np.int8), [0], None, relative_tolerance=0.5)
-    assert as_rows(found) == [(0, 1, 3)]
+    intervals = exact_ranks(np.array([[-128, 127, 0]], np.int8), [0], None, relative_tolerance=0.5)
+    assert as_rows(intervals) == [(2, 0, 3)]
+    intervals = exact_ranks(
+        np.array([[100, 127, -128]], np.int8), [0], None, relative_tolerance=0.5
+    )
+    assert as_rows(intervals) == [(0, 1, 3)]
 
 
 def test_other_held_out_items_are_candidates_unless_they_are_named():
@@ -198,10 +212,10 @@ def test_stored_zeros_and_duplicates_are_not_training_items():
 
 def interval_by_argsort(scores, item, train):
     """One instance by sorting: the places of its score from either side of a sorted copy."""
-    others = np.delete(scores, np.append(train, item).astype(int))
-    ordered = np.sort(others)
+    other_scores = np.delete(scores, np.append(train, item).astype(int))
+    ordered = np.sort(other_scores)
     behind, level = (np.searchsorted(ordered, scores[item], side) for side in ("left", "right"))
-    return len(others) - level, level - behind, len(others) + 1
+    return len(other_scores) - level, level - behind, len(other_scores) + 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
@@ -218,13 +232,15 @@ def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
     seen = rng.random((n_users, n_items)) < density
     seen[np.arange(n_users), held_out] = False
     small_tiles(monkeypatch, *tile)
-    found = exact_ranks_from_factors(
+    intervals = exact_ranks_from_factors(
         users.astype(dtype), items.astype(dtype), held_out, sp.csr_array(seen)
     )
     rows = zip(users @ items.T, held_out, seen, strict=True)
-    expected = [interval_by_argsort(row, item, np.flatnonzero(own)) for row, item, own in rows]
-    assert as_rows(found) == expected
-    assert density == 1.0 or found.n_tied.sum() > 100
+    expected = [
+        interval_by_argsort(row, item, np.flatnonzero(seen_row)) for row, item, seen_row in rows
+    ]
+    assert as_rows(intervals) == expected
+    assert density == 1.0 or intervals.n_tied.sum() > 100
 
 
 @pytest.mark.parametrize("tile", [(256, 255 * 8), (4, 16)])
@@ -238,10 +254,10 @@ def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
     expected = exact_ranks((users @ items.T)[owners], held_out, sp.csr_array(seen[owners]))
     small_tiles(monkeypatch, *tile)
     for order in (np.arange(9), np.argsort(owners, kind="stable"), rng.permutation(9)):
-        found = exact_ranks_from_factors(
+        intervals = exact_ranks_from_factors(
             users, items, held_out[order], sp.csr_array(seen), users=owners[order]
         )
-        assert as_rows(found) == [as_rows(expected)[i] for i in order]
+        assert as_rows(intervals) == [as_rows(expected)[i] for i in order]
 
 
 def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
@@ -250,22 +266,22 @@ def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
     users, items = np.ones((300, 1)), scores[:, np.newaxis]
     held_out = np.tile([0, 999, 1000, 3999, 4000, 4999], 50)
     expected = [(4999, 0), (4000, 0), (1000, 2999), (1000, 2999), (999, 0), (0, 0)] * 50
-    for found in (
+    for intervals in (
         exact_ranks_from_factors(users, items, held_out, None),
         exact_ranks(users @ items.T, held_out, None),
     ):
-        assert list(zip(found.n_better, found.n_tied, strict=True)) == expected
+        assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
 
 
 def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
     rng = np.random.default_rng(8)
     users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
     held_out, train = rng.integers(0, 300, 50), None
-    whole = as_rows(exact_ranks_from_factors(users, items, held_out, train))
+    expected = as_rows(exact_ranks_from_factors(users, items, held_out, train))
     small_tiles(monkeypatch, 5, 16)
-    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == whole
-    assert as_rows(exact_ranks(users @ items.T, held_out, train)) == whole
-    assert whole == [
+    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == expected
+    assert as_rows(exact_ranks(users @ items.T, held_out, train)) == expected
+    assert expected == [
         (int(rank), 0, 300)
         for rank in np.argsort(np.argsort(-(users @ items.T)))[np.arange(50), held_out]
     ]
@@ -281,17 +297,19 @@ def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
     seen = rng.random((90, 1400)) < 0.3
     seen[:, :700] = False
     given = users, items, held_out, sp.csr_array(seen)
-    settled = []
+    n_settled = []
     exactly = factors.signs
-    monkeypatch.setattr(factors, "signs", lambda *of: settled.append(len(of[0])) or exactly(*of))
+    monkeypatch.setattr(
+        factors, "signs", lambda *pairs: n_settled.append(len(pairs[0])) or exactly(*pairs)
+    )
     by_numpy = exact_ranks_from_factors(*given, users=owners)
-    of_numpy = sum(settled)
+    n_by_numpy = sum(n_settled)
     pytest.importorskip("numba")
     monkeypatch.setattr(_compiled, "WORTH", 0)
     monkeypatch.setattr(counting, "_count_tile", None)  # NumPy's pass is not needed
     assert as_rows(exact_ranks_from_factors(*given, users=owners)) == as_rows(by_numpy)
     assert by_numpy.n_tied.min() == 1
-    assert sum(settled) - of_numpy == of_numpy > 400  # more than the twins
+    assert sum(n_settled) - n_by_numpy == n_by_numpy > 400  # more than the twins
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -302,8 +320,8 @@ def test_a_pass_counts_what_is_there(dtype, compiled):
     scores[0], scores[1, :148] = 9.0, 9.0  # nothing between the bounds, or in the last stretch
     bounds = np.array([[-1.0] * 5, [1.0, 1.0, 1.0, -1.0, 1.0]], dtype)
     unclear = np.array([True, True, True, True, False])
-    out = rng.random(scores.shape) < 0.3
-    row, column = (each[::-1].copy() for each in np.nonzero(out))
+    is_masked = rng.random(scores.shape) < 0.3
+    row, column = (indices[::-1].copy() for indices in np.nonzero(is_masked))
     count = _compiled.counting(np.dtype(dtype))
     if compiled:
         pytest.importorskip("numba")
@@ -311,10 +329,13 @@ def test_a_pass_counts_what_is_there(dtype, compiled):
     scores.flags.writeable = False
     counts = np.full((2, 5), 100)
     rows, columns = count(scores, bounds, unclear, row, column, counts)
-    above, level = (scores > bounds[1][:, None]) & ~out, (scores >= bounds[0][:, None]) & ~out
+    above, level = (
+        (scores > bounds[1][:, None]) & ~is_masked,
+        (scores >= bounds[0][:, None]) & ~is_masked,
+    )
     np.testing.assert_array_equal(counts, 100 + np.stack([above.sum(axis=1), level.sum(axis=1)]))
-    within = np.nonzero(level & ~above & unclear[:, None])
-    np.testing.assert_array_equal([rows, columns], within)
+    expected_pairs = np.nonzero(level & ~above & unclear[:, None])
+    np.testing.assert_array_equal([rows, columns], expected_pairs)
     assert rows.size > 50
 
 
@@ -326,8 +347,8 @@ def test_a_decision_is_that_of_exact_arithmetic_or_left_open(dtype, compiled):
     if compiled:
         pytest.importorskip("numba")
         decide = _compiled._compiled(np.dtype(dtype)).decide
-    users, own = rng.normal(size=(2, 40, 9)).astype(dtype)
-    items = np.repeat(own, 5, axis=0)
+    users, held_factors = rng.normal(size=(2, 40, 9)).astype(dtype)
+    items = np.repeat(held_factors, 5, axis=0)
     items[1::5, 3] = np.nextafter(items[1::5, 3], dtype(9))
     items[2::5] = rng.normal(size=(40, 9))
     items[3::5, 1:3], users[:, 2] = items[3::5, 2:0:-1], users[:, 1]  # level though they differ
@@ -336,46 +357,50 @@ def test_a_decision_is_that_of_exact_arithmetic_or_left_open(dtype, compiled):
         users[:5], items[4:25:5] = users[:5] * 1e200, 1e200  # squares are infinite
     instance, item = np.repeat(np.arange(40), 5), np.arange(200)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = decide(users, items, own, instance, item, *doubt(9))
+        decisions = decide(users, items, held_factors, instance, item, *doubt(9))
     expected = []
-    for at, row in zip(instance, item, strict=True):
+    for user_row, item_row in zip(instance, item, strict=True):
         terms = (
             Fraction(float(u)) * (Fraction(float(i)) - Fraction(float(o)))
-            for u, i, o in zip(users[at], items[row], own[at], strict=True)
+            for u, i, o in zip(
+                users[user_row], items[item_row], held_factors[user_row], strict=True
+            )
         )
         total = sum(terms)
         expected.append((total > 0) - (total < 0))
-    decided = found != _compiled.OPEN
-    np.testing.assert_array_equal(found[decided], np.array(expected)[decided])
-    assert decided[2::5][5:30].all()
-    assert not decided[::5].any()
-    assert not decided[3::5].any()
+    is_decided = decisions != _compiled.OPEN
+    np.testing.assert_array_equal(decisions[is_decided], np.array(expected)[is_decided])
+    assert is_decided[2::5][5:30].all()
+    assert not is_decided[::5].any()
+    assert not is_decided[3::5].any()
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("no locator"), OSError(28, "No space left")])
 def test_what_cannot_be_kept_on_disk_is_compiled_each_time(problem):
-    asked = []
+    njit_options = []
 
     def njit(given, **options):
-        asked.append(options)
+        njit_options.append(options)
         if options.get("cache"):
             raise problem
         return lambda function: (function, given)
 
     assert _compiled._kept(njit, len, (1,), fastmath=True) == (len, (1,))
-    assert asked == [{"nogil": True, "fastmath": True} | more for more in ({"cache": True}, {})]
+    assert njit_options == [
+        {"nogil": True, "fastmath": True} | cache_option for cache_option in ({"cache": True}, {})
+    ]
 
 
 def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(monkeypatch):
     monkeypatch.setattr(_compiled, "_counted", 0)
     monkeypatch.setattr(_compiled, "WORTH", 1000)
-    asked = []
-    monkeypatch.setattr(_compiled, "_compiled", lambda dtype: asked.append(dtype))
+    compiled_types = []
+    monkeypatch.setattr(_compiled, "_compiled", lambda dtype: compiled_types.append(dtype))
     given = np.ones((30, 1), np.float32), np.ones((10, 1), np.float32), np.zeros(30, int), None
-    for already in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
-        found = exact_ranks_from_factors(*given)
-        assert asked == already
-    assert as_rows(found) == [(0, 9, 10)] * 30
+    for expected_types in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
+        intervals = exact_ranks_from_factors(*given)
+        assert compiled_types == expected_types
+    assert as_rows(intervals) == [(0, 9, 10)] * 30
 
 
 def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
@@ -406,8 +431,8 @@ def test_single_precision_is_kept_where_both_factors_have_it(way):
 
 def test_scores_beyond_the_largest_number_are_compared_or_refused(way):
     users = [[1e300, 1e300]]
-    found = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
-    assert as_rows(found) == [(0, 0, 3)]
+    intervals = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
+    assert as_rows(intervals) == [(0, 0, 3)]
     assert as_rows(exact_ranks_from_factors(users, [[0, -1e300], [1, 1]], [0], None)) == [(1, 0, 2)]
     with pytest.raises(ValueError, match="scores must not be NaN, got one in row 1"):
         exact_ranks_from_factors([[1, 1], [0, 1]], [[1, 1], [np.inf, 1]], [0, 0], None)

@@ -10,9 +10,9 @@ from sampled_metrics.ranking import files as ranking_files
 from sampled_metrics.ranking.exact import exact_ranks
 
 
-def rank_files(*given, **options):
+def rank_files(*inputs, **options):
     """The table alone."""
-    return sm.rank(*given, **options).frame
+    return sm.rank(*inputs, **options).frame
 
 
 @pytest.fixture
@@ -44,8 +44,11 @@ def test_files_of_factors_are_ranked_as_their_scores_are(tmp_path, factors, suff
     for name in ("n_better", "n_tied", "n_candidates"):
         assert frame[name].tolist() == getattr(expected, name).tolist()
     # The irrelevant ones alone: mask the user's other test items, too.
-    others = [[i for i in test["item"][user == u] if i != item] for u, item in test.to_numpy()]
-    masked = [[*np.flatnonzero(seen[u]), *own] for u, own in zip(user, others, strict=True)]
+    other_items = [[i for i in test["item"][user == u] if i != item] for u, item in test.to_numpy()]
+    masked = [
+        [*np.flatnonzero(seen[u]), *user_items]
+        for u, user_items in zip(user, other_items, strict=True)
+    ]
     irrelevant = exact_ranks(scores[user], test["item"], masked)
     assert (frame["n_better"] - frame["relevant_better"]).tolist() == irrelevant.n_better.tolist()
     assert (frame["n_tied"] - frame["relevant_tied"]).tolist() == irrelevant.n_tied.tolist()
@@ -74,8 +77,8 @@ def test_training_items_may_be_pairs(tmp_path, factors, kind):
     elif kind == "parquet":
         pytest.importorskip("pyarrow")
         pairs.to_parquet(train, index=False)
-    found = rank_files(tmp_path / "U.npy", tmp_path / "V.npy", tmp_path / "test.csv", train)
-    pd.testing.assert_frame_equal(found, expected)
+    frame = rank_files(tmp_path / "U.npy", tmp_path / "V.npy", tmp_path / "test.csv", train)
+    pd.testing.assert_frame_equal(frame, expected)
 
 
 def test_a_users_other_test_items_are_candidates_or_not(tmp_path, factors):
@@ -83,17 +86,17 @@ def test_a_users_other_test_items_are_candidates_or_not(tmp_path, factors):
     names = ("U.npy", "V.npy", "test.csv", "train.npz")
     frame = rank_files(*(tmp_path / name for name in names), among="irrelevant")
     rows = zip(test["user"], test["item"], frame.itertuples(), strict=True)
-    for user, item, found in rows:
-        own = set(test["item"][test["user"] == user])
-        others = [i for i in range(50) if not seen[user, i] and i not in own]
-        above = [i for i in others if scores[user, i] > scores[user, item]]
-        level = [i for i in others if scores[user, i] == scores[user, item]]
-        counts = (found.n_better, found.n_tied, found.n_candidates)
-        assert counts == (len(above), len(level), len(others) + 1)
-        ahead = sum(scores[user, i] > scores[user, item] for i in own)
-        beside = sum(scores[user, i] == scores[user, item] for i in own) - 1
-        given = (found.n_relevant, found.relevant_better, found.relevant_tied)
-        assert given == (len(own), ahead, beside)
+    for user, item, row in rows:
+        test_items = set(test["item"][test["user"] == user])
+        candidates = [i for i in range(50) if not seen[user, i] and i not in test_items]
+        above = [i for i in candidates if scores[user, i] > scores[user, item]]
+        level = [i for i in candidates if scores[user, i] == scores[user, item]]
+        counts = (row.n_better, row.n_tied, row.n_candidates)
+        assert counts == (len(above), len(level), len(candidates) + 1)
+        ahead = sum(scores[user, i] > scores[user, item] for i in test_items)
+        beside = sum(scores[user, i] == scores[user, item] for i in test_items) - 1
+        relevant_counts = (row.n_relevant, row.relevant_better, row.relevant_tied)
+        assert relevant_counts == (len(test_items), ahead, beside)
     with pytest.raises(ValueError, match="among must be 'all' or 'irrelevant', got 'negatives'"):
         rank_files(*(tmp_path / name for name in names), among="negatives")
 
@@ -207,8 +210,8 @@ def test_training_items_may_be_a_matrix_or_lists(tmp_path, factors):
     _, seen, _ = factors
     lists = [np.flatnonzero(row).tolist() for row in seen]
     for train in (sp.csr_array(seen), sp.coo_matrix(seen), sp.csc_array(seen), lists):
-        found = rank_files(*(tmp_path / name for name in names), train)
-        pd.testing.assert_frame_equal(found, expected)
+        frame = rank_files(*(tmp_path / name for name in names), train)
+        pd.testing.assert_frame_equal(frame, expected)
 
 
 @pytest.mark.parametrize(

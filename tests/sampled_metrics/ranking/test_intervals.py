@@ -23,8 +23,8 @@ def test_mean_is_the_average_over_every_place(rows, name):
         np.mean([metric(name)(b + 1 + place, n_items=n) for place in range(t + 1)])
         for b, t, n in rows
     ]
-    got = intervals.evaluate(metric(name), "mean")
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+    means = intervals.evaluate(metric(name), "mean")
+    np.testing.assert_allclose(means, expected, rtol=1e-12, atol=1e-14)
 
 
 @given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
@@ -67,12 +67,12 @@ def test_metrics_are_means_over_ties_and_ranks_need_a_policy():
 
 
 def test_a_seed_stands_for_its_generator():
-    many = RankIntervals([1] * 50, [7] * 50, [20] * 50)
-    seeded = many.ranks("random", 3)
-    assert seeded.tolist() == many.ranks("random", np.random.default_rng(3)).tolist()
-    assert seeded.tolist() == many.ranks("random", np.int64(3)).tolist()
-    assert seeded.tolist() != many.ranks("random", 4).tolist()
-    assert many.evaluate("rr", "random", 3).tolist() == (1 / seeded).tolist()
+    intervals = RankIntervals([1] * 50, [7] * 50, [20] * 50)
+    drawn_ranks = intervals.ranks("random", 3)
+    assert drawn_ranks.tolist() == intervals.ranks("random", np.random.default_rng(3)).tolist()
+    assert drawn_ranks.tolist() == intervals.ranks("random", np.int64(3)).tolist()
+    assert drawn_ranks.tolist() != intervals.ranks("random", 4).tolist()
+    assert intervals.evaluate("rr", "random", 3).tolist() == (1 / drawn_ranks).tolist()
 
 
 @pytest.mark.parametrize("name", ["rr", "hit@1", "ndcg@3", "auc"])

@@ -17,51 +17,57 @@ from .counts import COUNTS, Tensor, rows_of
 scores = st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf])
 
 
-def by_hand(own, lists):
+def by_hand(positives, negatives):
     """One edge at a time: negatives above, level and in all."""
     return [
-        [sum(s > mine for s in row), sum(s == mine for s in row), len(row)]
-        for mine, row in zip(own, lists, strict=True)
+        [sum(score > positive for score in row), sum(score == positive for score in row), len(row)]
+        for positive, row in zip(positives, negatives, strict=True)
     ]
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 5))
 def test_counts_equal_those_by_hand(data, n_edges, m):
-    own = data.draw(st.lists(scores, min_size=n_edges, max_size=n_edges))
-    table = [data.draw(st.lists(scores, min_size=m, max_size=m)) for _ in own]
-    wanted = by_hand(own, table)
-    assert rows_of(link_prediction(own, table)) == wanted
-    assert rows_of(link_prediction(Tensor(np.array(own)), Tensor(np.array(table)))) == wanted
-    shared = by_hand(own, [table[0]] * n_edges)
-    assert rows_of(link_prediction(own, np.array(table[0]))) == shared
+    positives = data.draw(st.lists(scores, min_size=n_edges, max_size=n_edges))
+    table = [data.draw(st.lists(scores, min_size=m, max_size=m)) for _ in positives]
+    expected = by_hand(positives, table)
+    assert rows_of(link_prediction(positives, table)) == expected
+    assert (
+        rows_of(link_prediction(Tensor(np.array(positives)), Tensor(np.array(table)))) == expected
+    )
+    shared = by_hand(positives, [table[0]] * n_edges)
+    assert rows_of(link_prediction(positives, np.array(table[0]))) == shared
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=n_edges * m, max_size=n_edges * m)))
     mask = mask.reshape(n_edges, m)
     mask[:, 0] = False
-    left = [[s for s, out in zip(row, gone, strict=True) if not out]
-            for row, gone in zip(table, mask, strict=True)]  # fmt: skip
+    kept_scores = [[score for score, is_masked in zip(row, mask_row, strict=True) if not is_masked]
+            for row, mask_row in zip(table, mask, strict=True)]  # fmt: skip
     noise = np.where(mask, np.nan, table)  # what is filtered may be anything, as NaN in PyKEEN
-    assert rows_of(link_prediction(own, noise, filtered=mask)) == by_hand(own, left)
-    assert rows_of(link_prediction(own, left)) == by_hand(own, left)
+    assert rows_of(link_prediction(positives, noise, filtered=mask)) == by_hand(
+        positives, kept_scores
+    )
+    assert rows_of(link_prediction(positives, kept_scores)) == by_hand(positives, kept_scores)
 
 
 def test_many_edges_are_counted_some_at_a_time(monkeypatch):
     rng = np.random.default_rng(4)
-    own, table = rng.integers(0, 9, 50), rng.integers(0, 9, (50, 7))
-    whole = rows_of(link_prediction(own, table))
+    positives, table = rng.integers(0, 9, 50), rng.integers(0, 9, (50, 7))
+    expected = rows_of(link_prediction(positives, table))
     monkeypatch.setattr(import_module("sampled_metrics.readers.link_prediction"), "_BLOCK", 20)
-    assert rows_of(link_prediction(own, table)) == whole == by_hand(own, table)
+    assert rows_of(link_prediction(positives, table)) == expected == by_hand(positives, table)
 
 
 def test_a_log_of_filtered_candidates_has_sizes_of_its_own():
     rng = np.random.default_rng(5)
-    own, table = rng.random(40), rng.random((40, 12))
+    positives, table = rng.random(40), rng.random((40, 12))
     sizes = rng.integers(30, 60, 40)
-    rows = link_prediction(own, table, n_items=sizes, recommender="TransE")
+    rows = link_prediction(positives, table, n_items=sizes, recommender="TransE")
     log = read_log(rows, replacement=False)
     assert log.frame["n_items"].tolist() == sizes.tolist()
     assert log.recommenders == ("TransE",)
-    found = estimate(log, ["rr"], identification=False).frame["reported"].item()
-    assert found == pytest.approx(np.mean(1 / (1 + (table > own[:, None]).sum(axis=1))), abs=1e-12)
+    reported = estimate(log, ["rr"], identification=False).frame["reported"].item()
+    assert reported == pytest.approx(
+        np.mean(1 / (1 + (table > positives[:, None]).sum(axis=1))), abs=1e-12
+    )
     with pytest.raises(ValueError, match="replacement is missing"):
         read_log(rows)
 

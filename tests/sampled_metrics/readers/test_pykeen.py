@@ -18,19 +18,27 @@ ASKED, KNOWN = [(0, 0, 1), (2, 0, 1)], np.array([[0, 0, 3], [4, 0, 1]])
 
 def evaluator(sampled=True, **changes):
     """What PyKEEN's evaluators hold after two batches of one triple; ranks as floats and whole."""
-    held = defaultdict(list)
+    ranks_by_side = defaultdict(list)
     ranks = {"head": ([2, 1], [2, 3]), "tail": ([1, 3], [1, 3])}
-    for target, (first, last) in ranks.items():
-        for a, b in zip(first, last, strict=True):
-            held[target, "optimistic"].append(np.array([a]))
-            held[target, "pessimistic"].append(np.array([b]))
-            held[target, "realistic"].append(np.array([(a + b) / 2], np.float32))
+    for side, (first, last) in ranks.items():
+        for optimistic, pessimistic in zip(first, last, strict=True):
+            ranks_by_side[side, "optimistic"].append(np.array([optimistic]))
+            ranks_by_side[side, "pessimistic"].append(np.array([pessimistic]))
+            ranks_by_side[side, "realistic"].append(
+                np.array([(optimistic + pessimistic) / 2], np.float32)
+            )
     sizes = {"head": [np.array([3])] * 2, "tail": [np.array([3])] * 2}
     drawn = {"head": np.array([[1, 3], [3, 1]]), "tail": np.array([[0, 4], [0, 2]])}
-    more = {"negative_samples": drawn, "num_entities": 5} if sampled else {}
-    asked = {triple: i for i, triple in enumerate(ASKED)}
-    given = {"ranks": held, "num_candidates": sizes, "triple_to_index": asked, **more, **changes}
-    return SimpleNamespace(**given)
+    sampling = {"negative_samples": drawn, "num_entities": 5} if sampled else {}
+    index_by_triple = {triple: i for i, triple in enumerate(ASKED)}
+    attributes = {
+        "ranks": ranks_by_side,
+        "num_candidates": sizes,
+        "triple_to_index": index_by_triple,
+        **sampling,
+        **changes,
+    }
+    return SimpleNamespace(**attributes)
 
 
 def test_ranks_of_pykeen_are_two_instances_of_a_triple():
@@ -41,17 +49,17 @@ def test_ranks_of_pykeen_are_two_instances_of_a_triple():
     assert rows_of(rows) == [[1, 0, 2], [0, 2, 2], [0, 0, 2], [2, 0, 2]]
     log = read_log(rows, n_items=5)
     assert not log.replacement
-    found = estimate(log, ["hit@1", "auc"], identification=False)
-    users = [np.mean([0, 1]), np.mean([1 / 3, 0])]
-    assert found.frame["reported"].tolist() == pytest.approx([np.mean(users), 0.5])
-    assert found.frame["users"].tolist() == [2, 2]
+    estimates = estimate(log, ["hit@1", "auc"], identification=False)
+    user_values = [np.mean([0, 1]), np.mean([1 / 3, 0])]
+    assert estimates.frame["reported"].tolist() == pytest.approx([np.mean(user_values), 0.5])
+    assert estimates.frame["users"].tolist() == [2, 2]
 
 
 def test_candidates_are_what_filtering_leaves():
     # Heads of (?, 0, 1) are 0, 2 and 4: two others are filtered. Tails of (0, 0, ?) are 1 and 3.
-    wanted = [3, 3, 4, 5]
-    for known in (KNOWN, [KNOWN[:1], Tensor(KNOWN[1:])], (KNOWN, np.array(ASKED))):
-        assert pykeen(evaluator(), known=known)["n_items"].tolist() == wanted
+    expected = [3, 3, 4, 5]
+    for known_triples in (KNOWN, [KNOWN[:1], Tensor(KNOWN[1:])], (KNOWN, np.array(ASKED))):
+        assert pykeen(evaluator(), known=known_triples)["n_items"].tolist() == expected
 
 
 def test_ranks_among_all_entities_are_an_evaluation_that_drew_every_negative():
@@ -62,10 +70,10 @@ def test_ranks_among_all_entities_are_an_evaluation_that_drew_every_negative():
 
 
 def test_predictions_without_a_negative_are_left_out_and_named():
-    held = evaluator(sampled=False)
-    held.num_candidates["tail"] = [np.array([1]), np.array([3])]
+    one_sided = evaluator(sampled=False)
+    one_sided.num_candidates["tail"] = [np.array([1]), np.array([3])]
     with pytest.warns(UserWarning, match="1 of 4 predictions are left out: filtering leaves"):
-        rows = pykeen(held)
+        rows = pykeen(one_sided)
     assert rows[["user", "instance"]].to_numpy().tolist() == [[0, "head"], [1, "head"], [1, "tail"]]
 
 
@@ -99,9 +107,9 @@ def test_averages_of_pykeen_are_a_row_of_a_published_table():
     row = pykeen_metrics(SimpleNamespace(to_flat_dict=lambda: flat), method="ComplEx")
     assert row.columns.tolist() == ["method", "HR@1", "HR@10", "MRR", "AUC"]
     assert row["AUC"].item() == f"{1 - (ranks - 1).mean() / m:.6f}"
-    found = published(row, n_items=100, n_negatives=m, users=ranks.size, replacement=False)
-    assert found.checks["together"].all()
-    low, high = found.frame.set_index("metric").loc["auc", ["low", "high"]]
+    table_bounds = published(row, n_items=100, n_negatives=m, users=ranks.size, replacement=False)
+    assert table_bounds.checks["together"].all()
+    low, high = table_bounds.frame.set_index("metric").loc["auc", ["low", "high"]]
     assert low < float(row["AUC"].item()) < high
     assert pykeen_metrics(flat, side="head").to_dict("list") == {
         "method": ["method"], "HR@10": ["0.250000"],

@@ -22,13 +22,13 @@ def recbole_batch(rng, n_users=30, n_items=60, drawn=40):
 
 def test_scores_of_recbole_are_counted_row_by_row():
     scores, user, positive = recbole_batch(np.random.default_rng(4))
-    found = recbole_scores(scores, user, positive)
+    frame = recbole_scores(scores, user, positive)
     distinct = np.isfinite(scores).sum(axis=1) - 1
-    assert (found["n_negatives"] == distinct).all()
+    assert (frame["n_negatives"] == distinct).all()
     assert distinct.min() < distinct.max() < 40
-    own = scores[user, positive][:, None]
-    assert found["n_better"].tolist() == (scores > own).sum(axis=1).tolist()
-    assert found["n_tied"].tolist() == ((scores == own).sum(axis=1) - 1).tolist()
+    positive_scores = scores[user, positive][:, None]
+    assert frame["n_better"].tolist() == (scores > positive_scores).sum(axis=1).tolist()
+    assert frame["n_tied"].tolist() == ((scores == positive_scores).sum(axis=1) - 1).tolist()
 
 
 class RecBole:
@@ -56,29 +56,29 @@ class RecBole:
 def test_a_trainer_of_recbole_evaluates_as_ever_and_its_scores_are_kept():
     rng = np.random.default_rng(4)
     batches, users = [], [[3, 8, 5], [4]]
-    for own in users:
-        scores, row, positive = recbole_batch(rng, len(own))
-        candidates = np.isfinite(scores).sum(axis=1) if len(own) > 1 else [1]
+    for user_ids in users:
+        scores, row, positive = recbole_batch(rng, len(user_ids))
+        candidates = np.isfinite(scores).sum(axis=1) if len(user_ids) > 1 else [1]
         tensor = SimpleNamespace(
-            detach=lambda own=own, n=candidates: SimpleNamespace(
-                cpu=lambda: SimpleNamespace(numpy=lambda: np.repeat(own, n))
+            detach=lambda user_ids=user_ids, n_candidates=candidates: SimpleNamespace(
+                cpu=lambda: SimpleNamespace(numpy=lambda: np.repeat(user_ids, n_candidates))
             )
         )
         batches.append((scores, {"uid": tensor}, row, positive))
     used = [set() for _ in range(9)]
     used[8] = {1, 2, int(batches[0][3][1])}
     library = RecBole(batches, used)
-    found = recbole(library, library, load_best_model=False)
+    frame = recbole(library, library, load_best_model=False)
     assert library.collected == batches
-    assert found.attrs["reported"] == {"recall@10": 0.5, "loaded": False}
-    assert found["user"].tolist() == ["u3", "u8", "u5", "u4"]
-    assert found["item"].tolist() == [f"i{item}" for batch in batches for item in batch[3]]
-    assert found["instance"].tolist() == [0, 1, 2, 3]
-    assert found["n_items"].tolist() == [60, 58, 60, 60]
-    assert set(found["recommender"]) == {"BPR"}
-    assert len(read_log(found, replacement=False).frame) == 4
-    other = recbole(RecBole(batches), library, recommender="again")
-    assert set(other["recommender"]) == {"again"}
+    assert frame.attrs["reported"] == {"recall@10": 0.5, "loaded": False}
+    assert frame["user"].tolist() == ["u3", "u8", "u5", "u4"]
+    assert frame["item"].tolist() == [f"i{item}" for batch in batches for item in batch[3]]
+    assert frame["instance"].tolist() == [0, 1, 2, 3]
+    assert frame["n_items"].tolist() == [60, 58, 60, 60]
+    assert set(frame["recommender"]) == {"BPR"}
+    assert len(read_log(frame, replacement=False).frame) == 4
+    renamed_frame = recbole(RecBole(batches), library, recommender="again")
+    assert set(renamed_frame["recommender"]) == {"again"}
     without = RecBole(batches)
     assert recbole(without, without)["n_items"].tolist() == [60] * 4
 

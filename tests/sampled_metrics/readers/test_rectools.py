@@ -87,17 +87,17 @@ def test_ids_of_rectools_may_be_of_any_kind(kind, dtype):
     reco = pd.DataFrame({"user_id": np.repeat(np.array(users, object), 3), "item_id": items * 2})
     reco = reco.astype({"user_id": dtype, "item_id": dtype}).assign(score=[3, 2, 1, 1, 2, 3])
     test = pd.DataFrame({"user_id": users, "item_id": items[1:]})
-    found = rectools(reco, test)
-    assert found["user"].tolist() == users
-    assert found["item"].tolist() == items[1:]
-    assert found[COUNTS].to_numpy().tolist() == [[1, 0, 2], [0, 0, 2]]
-    assert len(read_log(found, n_items=9).frame) == 2
+    frame = rectools(reco, test)
+    assert frame["user"].tolist() == users
+    assert frame["item"].tolist() == items[1:]
+    assert frame[COUNTS].to_numpy().tolist() == [[1, 0, 2], [0, 0, 2]]
+    assert len(read_log(frame, n_items=9).frame) == 2
 
 
 def test_candidates_of_rectools_are_those_that_were_drawn(tmp_path):
     reco = pd.DataFrame({"user_id": 1, "item_id": range(9), "score": [9, 8, 8, 6, 5, 4, 3, 2, 1]})
     reco = pd.concat([reco.assign(model="A"), reco.assign(model="B", score=-reco["score"])])
-    test, drawn = (pd.DataFrame({"user_id": 1, "item_id": own}) for own in ([2], [1, 4, 8]))
+    test, drawn = (pd.DataFrame({"user_id": 1, "item_id": items}) for items in ([2], [1, 4, 8]))
     expected = {("A", 1, 2): (0, 1, 3), ("B", 1, 2): (2, 1, 3)}
     assert as_dict(rectools(reco, test, drawn)) == expected
     assert as_dict(rectools(reco, test, pd.concat([drawn, test, drawn]))) == expected
@@ -108,21 +108,21 @@ def test_candidates_of_rectools_are_those_that_were_drawn(tmp_path):
 def test_unscored_candidates_of_rectools_are_tied_last_on_request():
     lists = [(1, [5, 6, 7, 8]), (2, [6, 9]), (3, [5])]
     reco = pd.DataFrame(
-        [(user, item, -at) for user, items in lists for at, item in enumerate(items)],
+        [(user, item, -position) for user, items in lists for position, item in enumerate(items)],
         columns=["user_id", "item_id", "score"],
     )
     test = pd.DataFrame({"user_id": [1, 2, 3, 4], "item_id": [6, 5, 5, 5]})
     drawn = pd.DataFrame([(u, i) for u in (1, 2, 3, 4) for i in (7, 8, 9)], columns=test.columns)
     with pytest.raises(ValueError, match=r"got none of item 5 of user 2 .*\(11 of 16 are missing"):
         rectools(reco, test, drawn)
-    found = rectools(reco, test, drawn, unscored="tied last")
-    assert found["user"].tolist() == [1, 2, 3, 4]
-    assert found[COUNTS].to_numpy().tolist() == [[0, 0, 3], [1, 2, 3], [0, 0, 3], [0, 3, 3]]
+    frame = rectools(reco, test, drawn, unscored="tied last")
+    assert frame["user"].tolist() == [1, 2, 3, 4]
+    assert frame[COUNTS].to_numpy().tolist() == [[0, 0, 3], [1, 2, 3], [0, 0, 3], [0, 3, 3]]
 
 
 def test_lists_of_rectools_that_were_cut_are_refused():
     items = {1: [1, 2, 3], 2: [2, 3, 4], 3: [3, 4, 5]}
-    reco = pd.DataFrame([(u, i, -i) for u, own in items.items() for i in own],
+    reco = pd.DataFrame([(user, i, -i) for user, user_items in items.items() for i in user_items],
                         columns=["user_id", "item_id", "score"])  # fmt: skip
     test = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [2, 3, 4]})
     drawn = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [5, 1, 1]})
@@ -131,5 +131,5 @@ def test_lists_of_rectools_that_were_cut_are_refused():
     assert "\n" not in str(refusal.value)
     # The model knows three items and has scored them for everyone: nothing was cut.
     reco["item_id"] = [2, 3, 4] * 3
-    found = rectools(reco, test, drawn, unscored="tied last")
-    assert found[COUNTS].to_numpy().tolist() == [[0, 0, 1]] * 3
+    frame = rectools(reco, test, drawn, unscored="tied last")
+    assert frame[COUNTS].to_numpy().tolist() == [[0, 0, 1]] * 3

@@ -35,18 +35,18 @@ def test_counts_equal_the_slow_ones(rows):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int64", "UInt64"])
 def test_whole_scores_of_every_width_are_counted_as_they_are(dtype):
     limits = np.iinfo(dtype.lower())
-    few = [limits.min, limits.min + 1, limits.max // 2, limits.max - 1, limits.max]
+    extremes = [limits.min, limits.min + 1, limits.max // 2, limits.max - 1, limits.max]
     rng = np.random.default_rng(2)
-    score = [few[i] for i in rng.integers(5, size=120)]
+    score = [extremes[i] for i in rng.integers(5, size=120)]
     rows = {"recommender": "A", "user": np.repeat(range(12), 10), "item": np.tile(range(10), 12)}
     frame = pd.DataFrame({**rows, "relevant": rng.random(120) < 0.3})
     frame["score"] = pd.array(np.array(score, dtype.lower()), dtype=dtype)
     columns = [frame[key] for key in ("recommender", "user", "item")]
-    slow = list(zip(*columns, score, frame["relevant"], strict=True))
-    assert as_dict(from_scores(frame)) == slow_counts(slow)
+    slow_rows = list(zip(*columns, score, frame["relevant"], strict=True))
+    assert as_dict(from_scores(frame)) == slow_counts(slow_rows)
     if dtype in ("int64", "uint64"):
-        found = recbole_scores(np.array([few], dtype), [0], [3])
-        assert found[COUNTS].to_numpy().tolist() == [[1, 0, 4]]
+        recbole_frame = recbole_scores(np.array([extremes], dtype), [0], [3])
+        assert recbole_frame[COUNTS].to_numpy().tolist() == [[1, 0, 4]]
 
 
 def test_duplicates_are_refused_kept_or_collapsed():
@@ -56,8 +56,8 @@ def test_duplicates_are_refused_kept_or_collapsed():
     )
     with pytest.raises(ValueError, match="item 2 of user 5 twice in the table: say whether to"):
         from_scores(rows)
-    kept = from_scores(rows, duplicates="keep")
-    assert kept[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 3, 4]]
+    repeated = from_scores(rows, duplicates="keep")
+    assert repeated[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 3, 4]]
     collapsed = from_scores(rows, duplicates="collapse")
     assert collapsed[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 1, 2]]
     with pytest.raises(ValueError, match="one score, got 2 for item 2 of user 5"):

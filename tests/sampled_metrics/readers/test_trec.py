@@ -87,14 +87,14 @@ def test_lines_are_those_that_splitting_them_one_by_one_finds(tmp_path_factory, 
         with pytest.raises(ValueError, match="must hold one line or more"):
             _lines(path, names)
         return
-    found = _lines(path, names)
-    for at, name in enumerate(names):
+    table = _lines(path, names)
+    for column_index, name in enumerate(names):
         if name in ("user", "item"):
-            assert found[name].tolist() == [row[at] for row in rows]
-    if found["rel"].dtype == float:
-        assert found["rel"].tolist() == [float(row[3]) for row in rows]
+            assert table[name].tolist() == [row[column_index] for row in rows]
+    if table["rel"].dtype == float:
+        assert table["rel"].tolist() == [float(row[3]) for row in rows]
     else:
-        assert found["rel"].tolist() == [row[3] for row in rows]
+        assert table["rel"].tolist() == [row[3] for row in rows]
     path.write_bytes(text.encode() + b"\n" + b" a b c")
     line = text.count("\n") + 2
     with pytest.raises(ValueError, match=f"lines of 4 fields .* got 3 in line {line}$"):

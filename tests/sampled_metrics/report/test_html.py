@@ -39,12 +39,12 @@ LONG = [
 def estimates(*names: str) -> Estimates:
     """Estimates of two metrics for recommenders of these names."""
     rows = []
-    for of in ("recall@10", "auc"):
+    for metric_name in ("recall@10", "auc"):
         for i, name in enumerate(names):
             ends = (np.nan, np.nan, "", "", "")
-            if of == "auc":
+            if metric_name == "auc":
                 ends = (0.05, 0.35, "none", "proved", "0.050 to 0.350")
-            rows.append((name, of, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
+            rows.append((name, metric_name, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
     return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": "that it is so"})
 
 
@@ -68,8 +68,8 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def comparison(first: str, second: str, of: str = "recall@10", *notes: str) -> Comparison:
-    return Comparison(pair_of(first, second), {"metric": of}, notes)
+def comparison(first: str, second: str, metric_name: str = "recall@10", *notes: str) -> Comparison:
+    return Comparison(pair_of(first, second), {"metric": metric_name}, notes)
 
 
 class Read(HTMLParser):
@@ -124,8 +124,10 @@ SENTENCE = (
 
 
 def test_a_report_opens_with_the_verdicts() -> None:
-    said = {of: comparison("A", "B", of) for of in ("recall@10", "auc")}
-    page = of_estimates(estimates("A", "B"), said, {"users": 7})
+    comparisons = {
+        metric_name: comparison("A", "B", metric_name) for metric_name in ("recall@10", "auc")
+    }
+    page = of_estimates(estimates("A", "B"), comparisons, {"users": 7})
     read = Read(page)
     assert read.texts["h2"] == [
         "Verdicts on Recall@10", "Verdicts on AUC", "Recall@10", "AUC", "What was read",
@@ -136,9 +138,9 @@ def test_a_report_opens_with_the_verdicts() -> None:
     # Nothing but headings, and the metric's own name, is read before the first verdict.
     body = page[page.index("<h1") :]
     assert body.index(sentences[0]) < min(body.index(tag) for tag in ("<table", "<img", "<p>"))
-    alone = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
-    assert alone.texts["h2"][0] == "Verdicts on AUC"
-    assert alone.texts["li"] == [sentences[1], "metric: auc", "a note."]
+    comparison_page = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
+    assert comparison_page.texts["h2"][0] == "Verdicts on AUC"
+    assert comparison_page.texts["li"] == [sentences[1], "metric: auc", "a note."]
 
 
 def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:
@@ -165,26 +167,31 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     assert long.texts["td"] == [
         "A", "naive", "0.2500", "0.0100", "0.2300", "0.2700", "A", "maximum likelihood", "0.1000",
     ]  # fmt: skip
-    assert not any("ssuming" in said for said in long.texts.get("p", []))
+    assert not any("ssuming" in sentence for sentence in long.texts.get("p", []))
 
 
 def test_a_pair_has_its_differences_with_signs() -> None:
     read = Read(of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {}))
     cells = ["A and B", "+0.0200", "\u22120.0100 \u00b1 0.0040", "\u22120.020 to \u22120.002"]
-    at = read.texts["td"].index("A and B")
-    assert read.texts["td"][at : at + 4] == cells
+    first_cell = read.texts["td"].index("A and B")
+    assert read.texts["td"][first_cell : first_cell + 4] == cells
 
 
 def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     read = Read(of_estimates(estimates("A", "B"), {}, {}))
     terms = ["reported", "estimate", "standard error", "possible", "assumption", "warrant", "quote"]
     assert read.texts["dt"] == terms
-    long = Read(of_estimates(every_estimator("A"), {}, {}))
-    assert long.texts["dt"] == ["naive", "maximum likelihood", "standard error", "low, high"]
-    both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
-    assert both.texts["dt"] == [*terms, "verdict"]
-    alone = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
-    assert alone.texts["dt"] == [*terms[:-1], "verdict"]
+    estimators_page = Read(of_estimates(every_estimator("A"), {}, {}))
+    assert estimators_page.texts["dt"] == [
+        "naive",
+        "maximum likelihood",
+        "standard error",
+        "low, high",
+    ]
+    full_page = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
+    assert full_page.texts["dt"] == [*terms, "verdict"]
+    comparison_page = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
+    assert comparison_page.texts["dt"] == [*terms[:-1], "verdict"]
 
 
 def test_every_estimator_is_defined() -> None:
@@ -197,8 +204,10 @@ def test_every_estimator_is_defined() -> None:
 
 
 def test_no_name_can_break_out() -> None:
-    both = estimates(NASTY, "B")
-    page = of_estimates(both, {"auc": comparison(NASTY, "B", "auc", NASTY)}, {"log": NASTY})
+    nasty_estimates = estimates(NASTY, "B")
+    page = of_estimates(
+        nasty_estimates, {"auc": comparison(NASTY, "B", "auc", NASTY)}, {"log": NASTY}
+    )
     read = Read(page)
     assert read.open == []
     assert read.all("script") == []
@@ -206,13 +215,13 @@ def test_no_name_can_break_out() -> None:
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
     verdict = f"B beats {printable(NASTY)} (decreasing at the top; proved)"
     assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
-    assert any(f"B beats {printable(NASTY)} on AUC" in said for said in read.texts["li"])
+    assert any(f"B beats {printable(NASTY)} on AUC" in sentence for sentence in read.texts["li"])
 
 
 def test_long_names_stay_apart_in_a_figure() -> None:
     long = "a" * 40
-    found = estimates(long, long + "b", "\u0007", "\u0008", " ")
-    assert len(Read(of_estimates(found, {}, {})).all("img")) == 2
+    named_estimates = estimates(long, long + "b", "\u0007", "\u0008", " ")
+    assert len(Read(of_estimates(named_estimates, {}, {})).all("img")) == 2
 
 
 def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
@@ -230,22 +239,22 @@ def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
 def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> None:
     read = Read(of_comparison(comparison("A", NASTY, "auc", "a note"), {"metric": "auc"}))
     assert read.open == []
-    ((said,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
-    assert "Markers: the corrected" in said
+    ((figure_caption,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
+    assert "Markers: the corrected" in figure_caption
     assert table == "AUC: differences, first recommender less second."
     assert read.all("script") == []
 
 
 def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = comparison("A", NASTY, "auc", "a note")
-    read = Read(found._repr_html_())
+    nasty_comparison = comparison("A", NASTY, "auc", "a note")
+    read = Read(nasty_comparison._repr_html_())
     assert read.texts["caption"] == ["metric auc"]
     assert read.texts["li"] == ["a note."]
     assert read.texts["th"] == ["pair", "reported", "estimate", "possible", "verdict"]
-    assert Read(Audit(found.frame).to_html()).texts["h1"] == ["Audit"]
+    assert Read(Audit(nasty_comparison.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
-        found.to_html()
+        nasty_comparison.to_html()
 
 
 def test_the_same_evaluation_makes_the_same_page() -> None:
@@ -256,9 +265,9 @@ def test_the_same_evaluation_makes_the_same_page() -> None:
 def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
     better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     names = ["naive", "bias-variance"]
-    found = planning.plan(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
-    (ax,) = found.plot().axes
-    (naive, corrected, exact) = found.frame.to_dict("records")
+    plan = planning.plan(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
+    (ax,) = plan.plot().axes
+    (naive, corrected, exact) = plan.frame.to_dict("records")
     assert [text.get_text() for text in ax.texts] == [
         f"{naive['negatives_needed']} negatives", "not reached with more users",
         f"{corrected['negatives_needed']} negatives", f"{corrected['users_needed']} users",
@@ -276,17 +285,17 @@ def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
 
 
 def test_a_result_is_written_as_the_name_of_the_file_says(tmp_path) -> None:
-    found = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
+    result = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
     texts = {
-        ".html": found.to_html(), ".tex": found.to_latex(), ".json": found.to_text("json"),
+        ".html": result.to_html(), ".tex": result.to_latex(), ".json": result.to_text("json"),
         ".txt": "check  p_value\nitems   0.2500\n", ".csv": "check,p_value\nitems,0.25\n",
-        ".md": found.to_text("markdown"),
+        ".md": result.to_text("markdown"),
     }  # fmt: skip
     for suffix, text_ in texts.items():
-        path = found.write(tmp_path / f"result{suffix}")
+        path = result.write(tmp_path / f"result{suffix}")
         assert path.read_text(encoding="utf-8") == text_
     with pytest.raises(ValueError, match=r"must end in one of \.html, \.tex, .*, got out\.xml"):
-        found.write("out.xml")
+        result.write("out.xml")
 
 
 def test_what_holds_arrays_prints_in_one_line() -> None:
@@ -296,27 +305,27 @@ def test_what_holds_arrays_prints_in_one_line() -> None:
 
 def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
     skewed = (500 * np.random.default_rng(1).random((300, 50)) ** 2).astype(int)
-    found = auditing.audit(skewed, 500, replacement=True)
-    (ax,) = found.plot().axes
+    audit = auditing.audit(skewed, 500, replacement=True)
+    (ax,) = audit.plot().axes
     assert ax.get_title() == "alarm: duplicates, items, order"
-    assert [label.get_text() for label in ax.get_yticklabels()] == found.frame["check"].tolist()
+    assert [label.get_text() for label in ax.get_yticklabels()] == audit.frame["check"].tolist()
     drawn = [line.get_xdata()[0] for line in ax.lines]
-    assert drawn == np.maximum(found.frame["p_value"], 1e-12).tolist()
+    assert drawn == np.maximum(audit.frame["p_value"], 1e-12).tolist()
     (grey,) = ax.patches
-    level = 0.05 / len(found.frame)
-    assert grey.get_x() + min(grey.get_width(), 0) < level
-    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(level)
+    threshold = 0.05 / len(audit.frame)
+    assert grey.get_x() + min(grey.get_width(), 0) < threshold
+    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(threshold)
 
 
 def test_a_plan_has_its_curves() -> None:
     ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
-    few = {"estimators": ["naive", "rank estimate"]}
-    given, samples = (ranks, metric("ap")), [Protocol(100, m) for m in (1, 10, 50)]
-    plans = planning.for_all(*given, samples[1], 20, max_negatives=50, **few)
+    options = {"estimators": ["naive", "rank estimate"]}
+    inputs, samples = (ranks, metric("ap")), [Protocol(100, m) for m in (1, 10, 50)]
+    plans = planning.for_all(*inputs, samples[1], 20, max_negatives=50, **options)
     curves = pd.concat(
         [
-            planning.for_pairs(planning.curve, *given, samples, 20, **few),
-            planning.for_pairs(planning.curve, *given, samples[1], [2, 20, 200], **few),
+            planning.for_pairs(planning.curve, *inputs, samples, 20, **options),
+            planning.for_pairs(planning.curve, *inputs, samples[1], [2, 20, 200], **options),
         ]
     ).drop_duplicates()
     read = Read(of_plan(plans, curves, {"users": 20}))
