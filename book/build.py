@@ -103,9 +103,11 @@ def chapter_keys(book: Book) -> dict[Path, str]:
     keys = {}
     for chapter in book.chapters():
         cells = nbformat.read(chapter, as_version=4).cells
-        own = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
-        rest = digest(book.root, [book.root / other for other in INGREDIENTS.get(chapter.stem, [])])
-        parts = [own, shared, rest, platform.python_version()]
+        cell_text = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
+        rest = digest(
+            book.root, [book.root / ingredient for ingredient in INGREDIENTS.get(chapter.stem, [])]
+        )
+        parts = [cell_text, shared, rest, platform.python_version()]
         keys[chapter] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return keys
 
@@ -257,8 +259,8 @@ def build_site(book: Book) -> None:
             note.write_text(json.dumps({"key": key, "html": digest(html, [html])}))
         bar.update()
     for chapter in keys:
-        kept = "" if chapter in stale else "  (unchanged)"
-        print(f"{chapter.stem:20}{stamp(book.executed(chapter))['seconds']:6.1f} s{kept}")
+        remark = "" if chapter in stale else "  (unchanged)"
+        print(f"{chapter.stem:20}{stamp(book.executed(chapter))['seconds']:6.1f} s{remark}")
     print(f"Open {(html / 'index.html').relative_to(book.root)}")
 
 
@@ -274,15 +276,15 @@ def run_chapter(book: Book, start: str, parameters: Mapping[str, Any]) -> None:
     """Run the chapter whose name begins with `start`; show where its notebook and its page are."""
     chapters = book.chapters()
     names = ", ".join(chapter.stem for chapter in chapters)
-    found = [chapter for chapter in chapters if start and chapter.stem.startswith(start)]
-    if len(found) != 1:
+    matches = [chapter for chapter in chapters if start and chapter.stem.startswith(start)]
+    if len(matches) != 1:
         raise ParameterError(f"CHAPTER is {start!r}, but must begin the name of one of {names}")
-    (chapter,) = found
+    (chapter,) = matches
     import papermill
 
-    known = list(papermill.inspect_notebook(str(chapter)))
+    declared = list(papermill.inspect_notebook(str(chapter)))
     for name in parameters:
-        refuse_unknown(name, known)
+        refuse_unknown(name, declared)
     folder = book.build / "rerun"
     target = folder / chapter.name
     try:
@@ -294,8 +296,8 @@ def run_chapter(book: Book, start: str, parameters: Mapping[str, Any]) -> None:
         print(error.trace, file=sys.stderr)
         raise
     print(f"The executed notebook is {target.relative_to(book.root)}")
-    kept = {c: book.executed(c) for c in chapters if book.executed(c).exists()}
-    stage(book, folder / "stage", kept | {chapter: target})
+    executed = {c: book.executed(c) for c in chapters if book.executed(c).exists()}
+    stage(book, folder / "stage", executed | {chapter: target})
     make_site(folder / "stage", folder)
     page = folder / "_build" / "html" / chapter.relative_to(book.root).with_suffix(".html")
     print(f"Open {page.relative_to(book.root)}")
@@ -317,9 +319,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("site", help="execute what changed and build _build/html")
-    one = commands.add_parser("chapter", help="run one chapter with other parameters")
-    one.add_argument("name", nargs="?", default="", help="the chapter's number or name")
-    one.add_argument(
+    chapter_parser = commands.add_parser("chapter", help="run one chapter with other parameters")
+    chapter_parser.add_argument("name", nargs="?", default="", help="the chapter's number or name")
+    chapter_parser.add_argument(
         "-p",
         dest="parameters",
         nargs=2,

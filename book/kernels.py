@@ -78,11 +78,11 @@ class _Forked(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         options = cmd[cmd.index("-f") :]  # after "python -m ipykernel_launcher"
-        given = options, kwargs.get("cwd", Path.cwd()), kwargs.get("env", {})
-        process = multiprocessing.get_context("forkserver").Process(target=_run, args=given)
+        run_args = options, kwargs.get("cwd", Path.cwd()), kwargs.get("env", {})
+        process = multiprocessing.get_context("forkserver").Process(target=_run, args=run_args)
         process.start()
         self.process = _Program(process)  # type: ignore[assignment]  # as good as a Popen here
-        self.pid, self.cwd = process.pid, given[1]
+        self.pid, self.cwd = process.pid, run_args[1]
         return self.connection_info
 
 

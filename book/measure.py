@@ -75,12 +75,12 @@ def first_figures(names: list[str]) -> dict[str, int]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
-        found = {}
+        offsets = {}
         for name, path in pages.items():
             page.goto(path.as_uri())
-            found[name] = page.eval_on_selector_all(FIGURES, FIRST)
+            offsets[name] = page.eval_on_selector_all(FIGURES, FIRST)
         browser.close()
-    return {name: y for name, y in found.items() if y is not None}
+    return {name: y for name, y in offsets.items() if y is not None}
 
 
 def main() -> None:
@@ -89,12 +89,14 @@ def main() -> None:
     files = [Path(c["file"]).name for part in toc["parts"] for c in part["chapters"]]
     names = [name for name in files if (ROOT / f"book/chapters/{name}.md").exists()]
     sizes = {name: size(ROOT / f"book/chapters/{name}.md") for name in names}
-    first = first_figures(names)
-    print(f"{'':22}" + "".join(f"{head:>9}" for head in Size._fields) + "  figure at")
-    for name, found in sizes.items():
-        row = "".join(f"{value:9,}" for value in found)
-        print(f"{name:22}{row}" + (f"{first[name]:8,.0f} px" if name in first else ""))
-    numbered = [found for name, found in sizes.items() if name[0].isdigit()]
+    first_offsets = first_figures(names)
+    print(f"{'':22}" + "".join(f"{column_name:>9}" for column_name in Size._fields) + "  figure at")
+    for name, chapter_size in sizes.items():
+        row = "".join(f"{value:9,}" for value in chapter_size)
+        print(
+            f"{name:22}{row}" + (f"{first_offsets[name]:8,.0f} px" if name in first_offsets else "")
+        )
+    numbered = [chapter_size for name, chapter_size in sizes.items() if name[0].isdigit()]
     total = [sum(column) for column in zip(*numbered, strict=True)]
     print(f"{'numbered chapters':22}" + "".join(f"{value:9,}" for value in total))
 

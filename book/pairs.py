@@ -47,13 +47,13 @@ def has_outputs(notebook: Path) -> bool:
 
 def faults(root: Path) -> list[str]:
     """Say which pairs differ and which notebooks hold outputs."""
-    found = []
+    messages = []
     for text, notebook in pairs(root):
         if differ(text, notebook):
-            found.append(f"{text.relative_to(root)} and {notebook.relative_to(root)} differ")
+            messages.append(f"{text.relative_to(root)} and {notebook.relative_to(root)} differ")
         elif has_outputs(notebook):
-            found.append(f"{notebook.relative_to(root)} holds outputs")
-    return found
+            messages.append(f"{notebook.relative_to(root)} holds outputs")
+    return messages
 
 
 def sync(root: Path) -> None:
@@ -83,8 +83,8 @@ def main() -> None:
     if parser.parse_args().command == "sync":
         sync(ROOT)
         strip(ROOT)
-    elif found := faults(ROOT):
-        sys.exit("\n".join([*found, "`make sync` brings them into step"]))
+    elif messages := faults(ROOT):
+        sys.exit("\n".join([*messages, "`make sync` brings them into step"]))
 
 
 if __name__ == "__main__":

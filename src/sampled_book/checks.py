@@ -30,37 +30,37 @@ def as_written(value: object) -> str:
 def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     """Return `value` as an int, or raise ValueError unless it is a whole number in [low, high]."""
     allowed = f"a whole number >= {low}" if high is None else f"a whole number in [{low}, {high}]"
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not whole or value < low or (high is not None and value > high):
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not is_whole or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {allowed}, got {as_written(value)}")
     return int(value)
 
 
 def integers(values: ArrayLike, name: str, low: int, high: int | None = None) -> IntArray:
     """Return `values` as int64, or raise ValueError naming the first that is not in [low, high]."""
-    given = _array(values)
-    if given.dtype.kind not in "iuf":
-        huge = given.size and all(type(value) is int for value in given.flat)
+    array = _array(values)
+    if array.dtype.kind not in "iuf":
+        huge = array.size and all(type(value) is int for value in array.flat)
         allowed = "below 2**63" if huge else "whole numbers"
         raise ValueError(f"{name} must be {allowed}, got {as_written(values)}")
     limits = {
-        f"whole numbers >= {low}": ~np.isfinite(given) | (given != np.floor(given)),
-        f">= {low}": given < low,
-        "below 2**63": given.astype(np.float64) >= 2.0**63,
-        f"<= {high}": given > (np.inf if high is None else high),
+        f"whole numbers >= {low}": ~np.isfinite(array) | (array != np.floor(array)),
+        f">= {low}": array < low,
+        "below 2**63": array.astype(np.float64) >= 2.0**63,
+        f"<= {high}": array > (np.inf if high is None else high),
     }
-    for allowed, bad in limits.items():
-        if bad.any():
-            raise ValueError(f"{name} must be {allowed}, got {as_written(given[bad].flat[0])}")
-    return given.astype(np.int64, copy=False)
+    for allowed, is_bad in limits.items():
+        if is_bad.any():
+            raise ValueError(f"{name} must be {allowed}, got {as_written(array[is_bad].flat[0])}")
+    return array.astype(np.int64, copy=False)
 
 
 def floats(values: ArrayLike, name: str) -> FloatArray:
     """Return `values` as floats, or raise ValueError unless they are real numbers."""
-    given = _array(values)
-    if given.dtype.kind not in "biuf":  # objects, if a number is beyond all floats
+    array = _array(values)
+    if array.dtype.kind not in "biuf":  # objects, if a number is beyond all floats
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
-    return given.astype(np.float64, copy=False)
+    return array.astype(np.float64, copy=False)
 
 
 def generator(rng: Any) -> np.random.Generator:

@@ -87,20 +87,20 @@ class RelevantSets:
     weight_total: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            given = getattr(self, item.name)
-            if given is None:
+        for column in fields(self):
+            raw_counts = getattr(self, column.name)
+            if raw_counts is None:
                 continue
-            total = item.name in ("n_irrelevant", "weight_total")
-            counts = integers(given, item.name, int(total))
-            object.__setattr__(self, item.name, counts)
+            is_per_ranking = column.name in ("n_irrelevant", "weight_total")
+            counts = integers(raw_counts, column.name, int(is_per_ranking))
+            object.__setattr__(self, column.name, counts)
             if self.n_better.ndim != 2 or self.n_better.shape[1] == 0:
                 raise ValueError(
                     f"n_better must have shape (n_rankings, n_relevant), got {self.n_better.shape}"
                 )
-            shape = self.n_better.shape[:1] if total else self.n_better.shape
+            shape = self.n_better.shape[:1] if is_per_ranking else self.n_better.shape
             if counts.shape != shape:
-                raise ValueError(f"{item.name} must have shape {shape}, got {counts.shape}")
+                raise ValueError(f"{column.name} must have shape {shape}, got {counts.shape}")
         self._check_levels()
         self._check_counts("n", self.n_better, self.n_tied, self.n_irrelevant, "n_irrelevant")
         weights = (self.weight_better, self.weight_tied, self.weight_total)
@@ -119,9 +119,9 @@ class RelevantSets:
 
     def _check_levels(self) -> None:
         dense = np.sort(self.level, axis=1)
-        gap = (dense[:, 0] != 0) | (np.diff(dense, axis=1) > 1).any(axis=1)
-        if gap.any():
-            row = int(np.argmax(gap))
+        has_gap = (dense[:, 0] != 0) | (np.diff(dense, axis=1) > 1).any(axis=1)
+        if has_gap.any():
+            row = int(np.argmax(has_gap))
             raise ValueError(
                 "level must be dense, 0 for the best item and no number left out, got "
                 f"{as_written(self.level[row].tolist())} in ranking {row}"
@@ -132,20 +132,20 @@ class RelevantSets:
     ) -> None:
         order = np.argsort(self.level, axis=1, kind="stable")
         level, better, tied = (
-            np.take_along_axis(each, order, axis=1) for each in (self.level, better, tied)
+            np.take_along_axis(array, order, axis=1) for array in (self.level, better, tied)
         )
-        same = np.diff(level, axis=1) == 0
-        unequal = same & ((np.diff(better, axis=1) != 0) | (np.diff(tied, axis=1) != 0))
-        early = ~same & (better[:, 1:] < better[:, :-1] + tied[:, :-1])
-        for wrong, said in (
-            (unequal.any(axis=1), f"must be equal for items of one level, but are not: {kind}_"),
-            (early.any(axis=1), f"must grow by at least the ties of the level before: {kind}_"),
+        is_same_level = np.diff(level, axis=1) == 0
+        is_unequal = is_same_level & ((np.diff(better, axis=1) != 0) | (np.diff(tied, axis=1) != 0))
+        is_early = ~is_same_level & (better[:, 1:] < better[:, :-1] + tied[:, :-1])
+        for is_wrong, requirement in (
+            (is_unequal.any(axis=1), f"must be equal for items of one level, but are not: {kind}_"),
+            (is_early.any(axis=1), f"must grow by at least the ties of the level before: {kind}_"),
             (better[:, -1] + tied[:, -1] > total, f"must not exceed {total_name} with the ties: "),
         ):
-            if wrong.any():
-                row = int(np.argmax(wrong))
+            if is_wrong.any():
+                row = int(np.argmax(is_wrong))
                 raise ValueError(
-                    f"{kind}_better {said.removesuffix(f'{kind}_')}got "
+                    f"{kind}_better {requirement.removesuffix(f'{kind}_')}got "
                     f"{as_written(better[row].tolist())} with {kind}_tied "
                     f"{as_written(tied[row].tolist())} in ranking {row} of {total[row]}"
                 )
@@ -215,10 +215,10 @@ class RelevantSets:
         array([[[1.    , 0.    , 0.    ],
                 [0.2857, 0.5536, 0.1607]]])
         """
-        places, drawn = self._drawn(n_negatives, replacement, weighted)
-        whole = int(drawn.max(initial=0)) + 1
-        width = whole if reach is None else integer(reach, "reach", 1)
-        blocks = [places.pmf(part, drawn[part], width) for part in places.blocks(width)]
+        places, draws = self._drawn(n_negatives, replacement, weighted)
+        full_width = int(draws.max(initial=0)) + 1
+        width = full_width if reach is None else integer(reach, "reach", 1)
+        blocks = [places.pmf(part, draws[part], width) for part in places.blocks(width)]
         shape = (0, self.n_better.shape[1], width)
         return np.concatenate(blocks) if blocks else np.zeros(shape)
 
@@ -262,13 +262,15 @@ class RelevantSets:
         array([[0.78125 ],
                [0.521429]])
         """
-        several = isinstance(metric, (list, tuple))
-        places, drawn = self._drawn(n_negatives, replacement, weighted)
-        given: Any = metric if several else [metric]
-        targets = [self._target(each, drawn) for each in given]
-        terms = self._sampled_terms(targets, places, drawn)
-        found = [t.of(term.sum(axis=1)) for t, term in zip(targets, terms, strict=True)]
-        return np.array(found) if several else found[0]
+        is_list = isinstance(metric, (list, tuple))
+        places, draws = self._drawn(n_negatives, replacement, weighted)
+        metrics: Any = metric if is_list else [metric]
+        targets = [self._target(element, draws) for element in metrics]
+        terms = self._sampled_terms(targets, places, draws)
+        expectations = [
+            target.of(term.sum(axis=1)) for target, term in zip(targets, terms, strict=True)
+        ]
+        return np.array(expectations) if is_list else expectations[0]
 
     def variance(
         self,
@@ -313,16 +315,16 @@ class RelevantSets:
         >>> sets.variance(metric("ap"), 2).round(6)
         array([0.007881])
         """
-        places, drawn = self._drawn(n_negatives, replacement, weighted)
-        target = self._target(metric, drawn)
+        places, draws = self._drawn(n_negatives, replacement, weighted)
+        target = self._target(metric, draws)
         width = target.values.shape[1]
-        found = [
-            second_moment(places.rows(part), drawn[part], target.values)
+        second_moments = [
+            second_moment(places.rows(part), draws[part], target.values)
             for part in places.blocks(width * width)
         ]
-        second = np.concatenate(found) if found else np.zeros(0)
-        mean = self._sampled_terms([target], places, drawn)[0].sum(axis=1)
-        return np.asarray(target.scale**2 * np.maximum(second - mean**2, 0.0))
+        mean_square = np.concatenate(second_moments) if second_moments else np.zeros(0)
+        mean = self._sampled_terms([target], places, draws)[0].sum(axis=1)
+        return np.asarray(target.scale**2 * np.maximum(mean_square - mean**2, 0.0))
 
     def draw(
         self,
@@ -363,29 +365,33 @@ class RelevantSets:
         array([[5, 1],
                [3, 1]])
         """
-        places, left = self._drawn(n_negatives, replacement, weighted)
+        places, draws_left = self._drawn(n_negatives, replacement, weighted)
         relevant, rng = self.n_better.shape[1], generator(rng)
         height = rng.random(self.n_better.shape)
         # Ties: relevant items and decoys all get a random height, the lowest comes first.
         order = np.lexsort((height, self.level))
         height = np.take_along_axis(height, order, axis=1)
         ranks = np.empty_like(self.n_better)
-        above, level_left, passed = np.zeros_like(left), np.zeros_like(left), np.zeros_like(left)
-        floor = np.zeros(left.size)
+        above, ties_left, passed = (
+            np.zeros_like(draws_left),
+            np.zeros_like(draws_left),
+            np.zeros_like(draws_left),
+        )
+        floor = np.zeros(draws_left.size)
         for j in range(relevant):
-            new = places.first[:, j] == j
-            above += np.where(new, level_left, 0)
+            opens_group = places.first[:, j] == j
+            above += np.where(opens_group, ties_left, 0)
             better, tied = places.better[:, j], places.tied[:, j]
-            gap = np.where(new, better - passed, 0)
-            found = places.draw(gap, places.total - passed, left, rng)
-            passed, left, above = passed + gap, left - found, above + found
-            gap = np.where(new, tied, 0)
-            found = places.draw(gap, places.total - passed, left, rng)
-            passed, left = passed + gap, left - found
-            level_left = np.where(new, found, level_left)
-            floor = np.where(new, 0.0, floor)
-            found = rng.binomial(level_left, (height[:, j] - floor) / (1.0 - floor))
-            above, level_left, floor = above + found, level_left - found, height[:, j]
+            gap = np.where(opens_group, better - passed, 0)
+            n_drawn = places.draw(gap, places.total - passed, draws_left, rng)
+            passed, draws_left, above = passed + gap, draws_left - n_drawn, above + n_drawn
+            gap = np.where(opens_group, tied, 0)
+            n_drawn = places.draw(gap, places.total - passed, draws_left, rng)
+            passed, draws_left = passed + gap, draws_left - n_drawn
+            ties_left = np.where(opens_group, n_drawn, ties_left)
+            floor = np.where(opens_group, 0.0, floor)
+            n_drawn = rng.binomial(ties_left, (height[:, j] - floor) / (1.0 - floor))
+            above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
             np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
         return ranks
 
@@ -396,14 +402,14 @@ class RelevantSets:
 
     def _places(self, better: IntArray, tied: IntArray, total: IntArray, repeat: bool) -> Places:
         level = np.take_along_axis(self.level, self._order, axis=1)
-        same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
-        before = level[:, :, np.newaxis] > level[:, np.newaxis, :]
+        is_same_level = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+        is_before = level[:, :, np.newaxis] > level[:, np.newaxis, :]
         return Places(
             np.take_along_axis(better, self._order, axis=1),
             np.take_along_axis(tied, self._order, axis=1),
             total,
-            before.sum(axis=2),
-            same.sum(axis=2),
+            is_before.sum(axis=2),
+            is_same_level.sum(axis=2),
             repeat,
         )
 
@@ -413,55 +419,55 @@ class RelevantSets:
         """Counts or weights around the ordered items, and the number of negatives drawn."""
         if weighted and not replacement:
             raise ValueError("weighted decoys are drawn with replacement=True, got False")
-        drawn = integers(n_negatives, "n_negatives", 0)
-        if drawn.shape not in ((), self.n_irrelevant.shape):
+        draws = integers(n_negatives, "n_negatives", 0)
+        if draws.shape not in ((), self.n_irrelevant.shape):
             raise ValueError(
                 f"n_negatives must be one number or have shape {self.n_irrelevant.shape}, got "
-                f"shape {drawn.shape}"
+                f"shape {draws.shape}"
             )
-        drawn = np.broadcast_to(drawn, self.n_irrelevant.shape).copy()
-        over = drawn > self.n_irrelevant
-        if not replacement and over.any():
-            row = int(np.argmax(over))
+        draws = np.broadcast_to(draws, self.n_irrelevant.shape).copy()
+        is_too_many = draws > self.n_irrelevant
+        if not replacement and is_too_many.any():
+            row = int(np.argmax(is_too_many))
             raise ValueError(
                 f"n_negatives must be <= {self.n_irrelevant[row]}, the irrelevant candidates of "
-                f"ranking {row}, got {drawn[row]}"
+                f"ranking {row}, got {draws[row]}"
             )
         if not weighted:
             counts = (self.n_better, self.n_tied, self.n_irrelevant)
-            return self._places(*counts, replacement), drawn
+            return self._places(*counts, replacement), draws
         if self.weight_better is None or self.weight_tied is None or self.weight_total is None:
             raise ValueError("weighted decoys need weight_better, weight_tied and weight_total")
         weights = (self.weight_better, self.weight_tied, self.weight_total)
-        return self._places(*weights, True), drawn
+        return self._places(*weights, True), draws
 
-    def _target(self, given: Metric | str | Estimator, drawn: IntArray) -> _Target:
+    def _target(self, metric: Metric | str | Estimator, draws: IntArray) -> _Target:
         """The metric as values over the negatives above the j-th best item, for each j."""
-        wanted = given if isinstance(given, Estimator) else parsed(given)
-        relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
-        most = int(drawn.max(initial=0))
-        if isinstance(wanted, Estimator):
-            protocol = wanted.protocol
-            needed = (relevant, {protocol.n_negatives})
-            if (protocol.n_relevant, set(drawn.tolist()) | {protocol.n_negatives}) != needed:
+        scorer = metric if isinstance(metric, Estimator) else parsed(metric)
+        relevant, ones = self.n_better.shape[1], np.ones(draws.size)
+        most_draws = int(draws.max(initial=0))
+        if isinstance(scorer, Estimator):
+            protocol = scorer.protocol
+            required = (relevant, {protocol.n_negatives})
+            if (protocol.n_relevant, set(draws.tolist()) | {protocol.n_negatives}) != required:
                 raise ValueError(
-                    f"the estimator must be for {relevant} relevant items and {most} negatives, "
-                    f"got one for {protocol.n_relevant} and {protocol.n_negatives}"
+                    f"the estimator must be for {relevant} relevant items and {most_draws} "
+                    f"negatives, got one for {protocol.n_relevant} and {protocol.n_negatives}"
                 )
-            return _Target(np.atleast_2d(wanted.values), ones, 0.0).trimmed()
+            return _Target(np.atleast_2d(scorer.values), ones, 0.0).trimmed()
         j = np.arange(1, relevant + 1)[:, np.newaxis]
-        if wanted.linear:  # linear in the counts, with a factor that depends on N
-            if (drawn == 0).any():
+        if scorer.linear:  # linear in the counts, with a factor that depends on N
+            if (draws == 0).any():
                 raise ValueError("n_negatives must be >= 1 for auc, got 0")
-            counts = np.tile(np.arange(most + 1.0), (relevant, 1))
-            return _Target(counts, -ones / (drawn * float(relevant)), 1.0)
-        k = wanted.cutoff
-        width = most + 1 if k is None else min(k, most + 1)
-        values = wanted.term(np.arange(width) + j, j, relevant)
+            counts = np.tile(np.arange(most_draws + 1.0), (relevant, 1))
+            return _Target(counts, -ones / (draws * float(relevant)), 1.0)
+        k = scorer.cutoff
+        width = most_draws + 1 if k is None else min(k, most_draws + 1)
+        values = scorer.term(np.arange(width) + j, j, relevant)
         return _Target(values, ones, 0.0).trimmed()
 
     def _sampled_terms(
-        self, targets: Sequence[_Target], places: Places, drawn: IntArray
+        self, targets: Sequence[_Target], places: Places, draws: IntArray
     ) -> list[FloatArray]:
         """Expected term of each j under each target; arrays of shape (n_rankings, n_relevant)."""
         width = max((t.values.shape[1] for t in targets), default=1)
@@ -470,7 +476,7 @@ class RelevantSets:
             padded[:, : target.values.shape[1]] = target.values
         terms = np.empty((len(targets), *self.n_better.shape))
         for part in places.blocks(width):
-            terms[:, part] = places.expected(part, drawn[part], values)
+            terms[:, part] = places.expected(part, draws[part], values)
         return [*terms]
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
@@ -480,12 +486,12 @@ class RelevantSets:
         terms = [np.zeros(self.n_better.shape) for _ in targets]
         for target, term in zip(targets, terms, strict=True):
             reach = target.values.shape[1]
-            within = np.clip(np.minimum(places.tied, reach - 1 - places.better) + 1, 0, None)
-            for part in blocks(within.sum(axis=1)):
-                row, above, share = spread(places.rows(part), within[part])
-                value = share * target.values[row % relevant, above]
+            n_possible = np.clip(np.minimum(places.tied, reach - 1 - places.better) + 1, 0, None)
+            for part in blocks(n_possible.sum(axis=1)):
+                item_index, above, share = spread(places.rows(part), n_possible[part])
+                weighted_values = share * target.values[item_index % relevant, above]
                 size = (part.stop - part.start) * relevant
-                term[part] = np.bincount(row, value, size).reshape(-1, relevant)
+                term[part] = np.bincount(item_index, weighted_values, size).reshape(-1, relevant)
         return terms
 
 
@@ -506,6 +512,6 @@ class _Target:
 
     def trimmed(self) -> _Target:
         """Without trailing columns of zeros."""
-        used = np.flatnonzero((self.values != 0).any(axis=0))
-        reach = int(used[-1]) + 1 if used.size else 1
+        nonzero_columns = np.flatnonzero((self.values != 0).any(axis=0))
+        reach = int(nonzero_columns[-1]) + 1 if nonzero_columns.size else 1
         return _Target(self.values[:, :reach], self.scale, self.shift)

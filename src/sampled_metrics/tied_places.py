@@ -53,22 +53,27 @@ class Places:
 
     def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
         """Distributions of the negatives above each item; shape (rows, n_relevant, width)."""
-        own = self.rows(part)
-        relevant = own.better.shape[1]
-        better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
-        total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
-        law = np.empty((better.size, width))
-        plain = tied == 0
-        law[plain] = distributions.law(
-            drawn[plain], better[plain], total[plain], self.repeat, width
+        places = self.rows(part)
+        relevant = places.better.shape[1]
+        better, tied, size = places.better.ravel(), places.tied.ravel(), places.size.ravel()
+        total, draws_by_item = np.repeat(places.total, relevant), np.repeat(draws, relevant)
+        probabilities = np.empty((better.size, width))
+        is_untied = tied == 0
+        probabilities[is_untied] = distributions.law(
+            draws_by_item[is_untied], better[is_untied], total[is_untied], self.repeat, width
         )
-        alone = ~plain & (size == 1)
-        law[alone] = _tail_difference(
-            drawn[alone], better[alone], tied[alone], total[alone], width, self.repeat
+        is_sole = ~is_untied & (size == 1)
+        probabilities[is_sole] = _tail_difference(
+            draws_by_item[is_sole],
+            better[is_sole],
+            tied[is_sole],
+            total[is_sole],
+            width,
+            self.repeat,
         )
-        for at, found in own.mixtures(draws, width):
-            law[at] = found
-        return law.reshape(-1, relevant, width)
+        for indices, mixture in places.mixtures(draws, width):
+            probabilities[indices] = mixture
+        return probabilities.reshape(-1, relevant, width)
 
     def expected(self, part: slice, draws: IntArray, values: FloatArray) -> FloatArray:
         """Expected ``values[t, j, negatives above the j-th item]``; shape (t, rows, n_relevant).
@@ -78,29 +83,29 @@ class Places:
         parts turns it into a difference of two expectations, of the sums of the values from each
         count on.
         """
-        own = self.rows(part)
+        places = self.rows(part)
         relevant, width = values.shape[1:]
-        better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
-        total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
-        place = np.tile(np.arange(relevant), own.total.size)
-        plain, more = np.flatnonzero(tied == 0), int(not self.repeat)
-        alone = np.flatnonzero((tied > 0) & (size == 1))
-        pool, most = total[alone] + more, drawn[alone] + 1
-        marked = better[alone], better[alone] + tied[alone] + more
-        found = _expectations(
-            np.concatenate([drawn[plain], most, most]),
-            np.concatenate([better[plain], *marked]),
-            np.concatenate([total[plain], pool, pool]),
-            np.concatenate([place[plain], *[place[alone] + relevant] * 2]),
+        better, tied, size = places.better.ravel(), places.tied.ravel(), places.size.ravel()
+        total, draws_by_item = np.repeat(places.total, relevant), np.repeat(draws, relevant)
+        place = np.tile(np.arange(relevant), places.total.size)
+        untied, extra = np.flatnonzero(tied == 0), int(not self.repeat)
+        sole = np.flatnonzero((tied > 0) & (size == 1))
+        pool, tail_draws = total[sole] + extra, draws_by_item[sole] + 1
+        marked = better[sole], better[sole] + tied[sole] + extra
+        expectations = _expectations(
+            np.concatenate([draws_by_item[untied], tail_draws, tail_draws]),
+            np.concatenate([better[untied], *marked]),
+            np.concatenate([total[untied], pool, pool]),
+            np.concatenate([place[untied], *[place[sole] + relevant] * 2]),
             np.concatenate([values, values[..., ::-1].cumsum(axis=2)[..., ::-1]], axis=1),
             self.repeat,
         )
-        upper, lower = found[:, plain.size :].reshape(len(values), 2, -1).swapaxes(0, 1)
+        upper, lower = expectations[:, untied.size :].reshape(len(values), 2, -1).swapaxes(0, 1)
         terms = np.empty((len(values), better.size))
-        terms[:, plain] = found[:, : plain.size]
-        terms[:, alone] = pool / (most * (tied[alone] + float(more))) * (upper - lower)
-        for at, law in own.mixtures(draws, width):
-            terms[:, at] = np.einsum("rcx,trcx->trc", law, values[:, place[at]])
+        terms[:, untied] = expectations[:, : untied.size]
+        terms[:, sole] = pool / (tail_draws * (tied[sole] + float(extra))) * (upper - lower)
+        for indices, pmf in places.mixtures(draws, width):
+            terms[:, indices] = np.einsum("rcx,trcx->trc", pmf, values[:, place[indices]])
         return terms.reshape(len(values), -1, relevant)
 
     def mixtures(self, draws: IntArray, width: int) -> Iterator[tuple[IntArray, FloatArray]]:
@@ -109,14 +114,18 @@ class Places:
         """
         relevant = self.better.shape[1]
         better, tied, size = self.better.ravel(), self.tied.ravel(), self.size.ravel()
-        total, drawn = np.repeat(self.total, relevant), np.repeat(draws, relevant)
-        opens = (tied > 0) & (self.first.ravel() == np.tile(np.arange(relevant), self.total.size))
-        mixture = _mixed_repeats if self.repeat else _mixed_distinct
+        total, draws_by_item = np.repeat(self.total, relevant), np.repeat(draws, relevant)
+        opens_group = (tied > 0) & (
+            self.first.ravel() == np.tile(np.arange(relevant), self.total.size)
+        )
+        mixed_pmf = _mixed_repeats if self.repeat else _mixed_distinct
         for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
-            at = np.flatnonzero(opens & (size == c))
-            if at.size:
-                law = mixture(drawn[at], better[at], tied[at], total[at], c, width)
-                yield at[:, np.newaxis] + np.arange(c), law
+            starts = np.flatnonzero(opens_group & (size == c))
+            if starts.size:
+                pmf = mixed_pmf(
+                    draws_by_item[starts], better[starts], tied[starts], total[starts], c, width
+                )
+                yield starts[:, np.newaxis] + np.arange(c), pmf
 
 
 def blocks(costs: IntArray) -> Iterator[slice]:
@@ -147,49 +156,57 @@ def _expectations(
     probabilities.
     """
     width = values.shape[2]
-    found = np.zeros((len(values), draws.size))
+    expectations = np.zeros((len(values), draws.size))
     mean = draws * (marked / pool)
     certain = (draws == pool) & (not repeat)
-    at = np.flatnonzero(certain & (marked < width))
-    found[:, at] = values[:, row[at], marked[at]]
+    indices = np.flatnonzero(certain & (marked < width))
+    expectations[:, indices] = values[:, row[indices], marked[indices]]
     values = np.concatenate([values, np.zeros((*values.shape[:2], 1))], axis=2)
-    left = np.flatnonzero(~certain & (mean < _least_mean(width)))
-    left = left[np.argsort(row[left], kind="stable")]
+    remaining = np.flatnonzero(~certain & (mean < _least_mean(width)))
+    remaining = remaining[np.argsort(row[remaining], kind="stable")]
 
-    def add(at: IntArray, first: int, columns: int, whole: bool) -> None:
-        law = distributions.law(
-            draws[at], marked[at], pool[at], repeat, columns, whole=whole, first=first
+    def add(indices: IntArray, first: int, columns: int, complete: bool) -> None:
+        pmf = distributions.law(
+            draws[indices],
+            marked[indices],
+            pool[indices],
+            repeat,
+            columns,
+            complete=complete,
+            first=first,
         )
-        ends = np.flatnonzero(np.diff(row[at], append=-1)) + 1
+        ends = np.flatnonzero(np.diff(row[indices], append=-1)) + 1
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            of = values[:, row[at[start]], first : first + columns]
-            found[:, at[start:end]] = of @ law[start:end, : of.shape[1]].T
+            row_values = values[:, row[indices[start]], first : first + columns]
+            expectations[:, indices[start:end]] = (
+                row_values @ pmf[start:end, : row_values.shape[1]].T
+            )
 
     # Large means: only the counts around them, for rows whose means are near one another.
-    t = _bernstein(mean[left] * (1 - marked[left] / pool[left]))
-    low = np.maximum(np.floor(mean[left] - t), 0).astype(np.int64)
-    high = np.minimum(np.ceil(mean[left] + t).astype(np.int64), draws[left])
-    group = np.where((low > 0) & (high <= width), (mean[left] / _WINDOW).astype(np.int64), -1)
-    for each in np.unique(group[group >= 0]):
-        mine = group == each
-        first = int(low[mine].min())
-        add(left[mine], first, int(high[mine].max()) + 1 - first, True)
-    left = left[group < 0]
+    distance = _bernstein(mean[remaining] * (1 - marked[remaining] / pool[remaining]))
+    low = np.maximum(np.floor(mean[remaining] - distance), 0).astype(np.int64)
+    high = np.minimum(np.ceil(mean[remaining] + distance).astype(np.int64), draws[remaining])
+    group = np.where((low > 0) & (high <= width), (mean[remaining] / _WINDOW).astype(np.int64), -1)
+    for number in np.unique(group[group >= 0]):
+        in_group = group == number
+        first = int(low[in_group].min())
+        add(remaining[in_group], first, int(high[in_group].max()) + 1 - first, True)
+    remaining = remaining[group < 0]
 
     columns, ladder = width, [width]
     while columns > 16:
         columns = (columns + 1) // 2
         ladder.append(columns)
     ladder.reverse()
-    step = np.searchsorted([_most_mean(each) for each in ladder], mean[left])
+    step = np.searchsorted([_most_mean(number) for number in ladder], mean[remaining])
     for i, columns in enumerate(ladder):
         if (step == i).any():
-            add(left[step == i], 0, columns, True)
-    at = left[step == len(ladder)]
-    if at.size:  # one column more may hold them all
-        whole = bool(draws[at].max() == width)
-        add(at, 0, width + whole, whole)
-    return found
+            add(remaining[step == i], 0, columns, True)
+    indices = remaining[step == len(ladder)]
+    if indices.size:  # one column more may hold them all
+        complete = bool(draws[indices].max() == width)
+        add(indices, 0, width + complete, complete)
+    return expectations
 
 
 #: Means that are nearer than this to one another are treated together.
@@ -245,12 +262,12 @@ def _tail_difference(
     weight above the item is uniform; integrating the binomial probabilities over it gives the same
     difference of two tails, of one more draw.
     """
-    more = 0 if repeat else 1
+    extra = 0 if repeat else 1
     upper, lower = (
-        np.cumsum(distributions.law(draws + 1, marked, pool + more, repeat, width), axis=1)
-        for marked in (better, better + tied + more)
+        np.cumsum(distributions.law(draws + 1, marked, pool + extra, repeat, width), axis=1)
+        for marked in (better, better + tied + extra)
     )
-    scale = (pool + more) / ((draws + 1.0) * (tied + more))
+    scale = (pool + extra) / ((draws + 1.0) * (tied + extra))
     return np.asarray(np.maximum(scale[:, np.newaxis] * (upper - lower), 0.0))
 
 
@@ -261,23 +278,23 @@ def _mixed_distinct(
 
     A mixture over the number of tied candidates above the item.
     """
-    law = np.empty((draws.size, size, width))
+    pmf = np.empty((draws.size, size, width))
     for part in blocks((tied + 1) * width):
         row = np.repeat(np.arange(part.stop - part.start), tied[part] + 1)
         starts = np.cumsum(tied[part] + 1) - tied[part] - 1
-        among = np.arange(row.size) - starts[row]
-        above = better[part][row] + among
+        tied_above = np.arange(row.size) - starts[row]
+        above = better[part][row] + tied_above
         # With so many above it, fewer than `width` of them are drawn with probability 1e-26.
         mean = draws[part][row] * above / pool[part][row]
-        kept = (mean < width) | ((mean - width) ** 2 < 120 * mean)
-        kept[starts] = True
-        row, among, above = row[kept], among[kept], above[kept]
+        is_likely = (mean < width) | ((mean - width) ** 2 < 120 * mean)
+        is_likely[starts] = True
+        row, tied_above, above = row[is_likely], tied_above[is_likely], above[is_likely]
         starts = np.searchsorted(row, np.arange(part.stop - part.start))
-        counts = distributions.law(draws[part][row], above, pool[part][row], False, width)
+        conditional = distributions.law(draws[part][row], above, pool[part][row], False, width)
         for k in range(1, size + 1):
-            share = _share_above(among, tied[part][row], k, size)
-            law[part, k - 1] = np.add.reduceat(share[:, np.newaxis] * counts, starts, axis=0)
-    return law
+            share = _share_above(tied_above, tied[part][row], k, size)
+            pmf[part, k - 1] = np.add.reduceat(share[:, np.newaxis] * conditional, starts, axis=0)
+    return pmf
 
 
 def _mixed_repeats(
@@ -291,17 +308,21 @@ def _mixed_repeats(
     """
     from scipy.stats import beta  # takes as long to import as all the rest
 
-    law = np.zeros((draws.size, size, width))
+    pmf = np.zeros((draws.size, size, width))
     for part in blocks(np.full(draws.size, size * width)):
-        given = draws[part], better[part], tied[part], pool[part]
-        expected = float((given[0] * (given[2] / given[3])).max())
-        exact = (int(given[0].max()) + size) // 2 + 1
-        nodes, weights = np.polynomial.legendre.leggauss(min(exact, 20 + size + int(expected)))
+        block = draws[part], better[part], tied[part], pool[part]
+        expected = float((block[0] * (block[2] / block[3])).max())
+        exact_nodes = (int(block[0].max()) + size) // 2 + 1
+        nodes, weights = np.polynomial.legendre.leggauss(
+            min(exact_nodes, 20 + size + int(expected))
+        )
         for u, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
-            counts = distributions.law(given[0], given[1] + u * given[2], given[3], True, width)
+            conditional = distributions.law(
+                block[0], block[1] + u * block[2], block[3], True, width
+            )
             for k in range(1, size + 1):
-                law[part, k - 1] += weight * beta.pdf(u, k, size + 1 - k) * counts
-    return law
+                pmf[part, k - 1] += weight * beta.pdf(u, k, size + 1 - k) * conditional
+    return pmf
 
 
 #: Relevant items of one score whose shares are computed by multiplication.
@@ -309,15 +330,18 @@ _FEW = 10
 
 
 def _share_above(
-    among: ArrayLike, tied: ArrayLike, place: ArrayLike, size: ArrayLike
+    tied_above: ArrayLike, tied: ArrayLike, place: ArrayLike, size: ArrayLike
 ) -> FloatArray:
-    """Probability that `among` of `tied` candidates come before the place-th of `size` others.
+    """Probability that `tied_above` of `tied` candidates come before the place-th of `size` others.
 
     Negative hypergeometric: the first among + place - 1 hold place - 1 of the others, then comes
     one.
     """
     if isinstance(place, int) and isinstance(size, int) and size <= _FEW:
-        above, rest = np.asarray(among, dtype=float), np.subtract(tied, among, dtype=float)
+        above, rest = (
+            np.asarray(tied_above, dtype=float),
+            np.subtract(tied, tied_above, dtype=float),
+        )
         share = np.ones(np.broadcast_shapes(above.shape, rest.shape))
         for k in range(1, place):
             share *= (above + k) / k
@@ -326,29 +350,33 @@ def _share_above(
         for k in range(1, size + 1):
             share *= k / (above + rest + k)
         return np.asarray(share)
-    candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
-    before, everything = candidates + k - 1, behind + c
-    next_one = (c - k + 1) / (everything - before)
+    candidates, tied_total, k, c = np.broadcast_arrays(tied_above, tied, place, size)
+    n_before, n_total = candidates + k - 1, tied_total + c
+    next_share = (c - k + 1) / (n_total - n_before)
     return np.asarray(
-        np.exp(distributions.log_hypergeometric(k - 1, before, c, everything)) * next_one
+        np.exp(distributions.log_hypergeometric(k - 1, n_before, c, n_total)) * next_share
     )
 
 
-def spread(own: Places, within: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+def spread(places: Places, n_possible: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     """Possible numbers of candidates above each item: raveled index, number, probability.
 
     Of the tied candidates 0..within - 1 are above.
     """
-    relevant = own.better.shape[1]
-    counts = within.ravel()
-    row = np.repeat(np.arange(counts.size), counts)
-    among = np.arange(row.size) - (np.cumsum(counts) - counts)[row]
-    place = (np.arange(relevant) - own.first).ravel() + 1
-    tied, size = own.tied.ravel()[row], own.size.ravel()[row]
-    return row, own.better.ravel()[row] + among, _share_above(among, tied, place[row], size)
+    relevant = places.better.shape[1]
+    counts = n_possible.ravel()
+    item_index = np.repeat(np.arange(counts.size), counts)
+    tied_above = np.arange(item_index.size) - (np.cumsum(counts) - counts)[item_index]
+    place = (np.arange(relevant) - places.first).ravel() + 1
+    tied, size = places.tied.ravel()[item_index], places.size.ravel()[item_index]
+    return (
+        item_index,
+        places.better.ravel()[item_index] + tied_above,
+        _share_above(tied_above, tied, place[item_index], size),
+    )
 
 
-def second_moment(own: Places, draws: IntArray, values: FloatArray) -> FloatArray:
+def second_moment(places: Places, draws: IntArray, values: FloatArray) -> FloatArray:
     """Expected square of the sum of ``values[j, negatives above the j-th best]``, by ranking.
 
     Goes through the groups of tied items from the best, batching rankings with equal groups.
@@ -359,39 +387,48 @@ def second_moment(own: Places, draws: IntArray, values: FloatArray) -> FloatArra
     carried = np.zeros((draws.size, width))  # expected terms so far, given the decoys among these
     for start in range(relevant):
         for size in range(1, relevant - start + 1):
-            rows = np.flatnonzero((own.first[:, start] == start) & (own.size[:, start] == size))
+            rows = np.flatnonzero(
+                (places.first[:, start] == start) & (places.size[:, start] == size)
+            )
             if not rows.size:
                 continue
-            mean_above = draws[rows] * (own.better[rows, start] / own.total[rows])
-            reached = mean_above < _least_mean(width)  # the others add nothing, here and later
-            rows, mean_above = rows[reached], mean_above[reached]
+            mean_above = draws[rows] * (places.better[rows, start] / places.total[rows])
+            is_reached = mean_above < _least_mean(width)  # the others add nothing, here and later
+            rows, mean_above = rows[is_reached], mean_above[is_reached]
             if not rows.size:
                 continue
-            better, tied = own.better[rows, start], own.tied[rows, start]
-            so_far = _thinned(passed[rows], better, carried[rows], own.repeat)
-            group = values[start : start + size]
+            better, tied = places.better[rows, start], places.tied[rows, start]
+            terms_before = _thinned(passed[rows], better, carried[rows], places.repeat)
+            group_values = values[start : start + size]
             fits = mean_above <= _most_mean(width)
             order = np.argsort(tied, kind="stable")
-            for whole in (True, False):
-                some = order[fits[order] == whole]
-                for part in _tied_blocks(own, rows[some], start, draws, width):
-                    at = some[part]
-                    moment[rows[at]] += _group_moment(
-                        own.rows(rows[at]), start, draws[rows[at]], group, so_far[at], whole
+            for complete in (True, False):
+                sorted_indices = order[fits[order] == complete]
+                for part in _tied_blocks(places, rows[sorted_indices], start, draws, width):
+                    indices = sorted_indices[part]
+                    moment[rows[indices]] += _group_moment(
+                        places.rows(rows[indices]),
+                        start,
+                        draws[rows[indices]],
+                        group_values,
+                        terms_before[indices],
+                        complete,
                     )
-            mean, _ = _group_terms(group, width - 1)
-            carried[rows] = _carried(better, tied, so_far, mean, own.repeat)
+            mean, _ = _group_terms(group_values, width - 1)
+            carried[rows] = _carried(better, tied, terms_before, mean, places.repeat)
             passed[rows] = better + tied
     return moment
 
 
 def _tied_blocks(
-    own: Places, rows: IntArray, start: int, draws: IntArray, width: int
+    places: Places, rows: IntArray, start: int, draws: IntArray, width: int
 ) -> Iterator[slice]:
     """Blocks of rankings, sorted by ties, that bound the size of tables over (above, tied)."""
-    most = np.minimum(own.tied[rows, start], draws[rows]) if not own.repeat else draws[rows]
-    most = np.where(own.tied[rows, start] == 0, 0, most)
-    return blocks(np.maximum.accumulate(most + 1) * width)
+    most_tied = (
+        np.minimum(places.tied[rows, start], draws[rows]) if not places.repeat else draws[rows]
+    )
+    most_tied = np.where(places.tied[rows, start] == 0, 0, most_tied)
+    return blocks(np.maximum.accumulate(most_tied + 1) * width)
 
 
 def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool) -> FloatArray:
@@ -400,104 +437,113 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
     Shapes (rows,), (rows,) and (rows, width); entries for impossible counts are arbitrary.
     """
     rows, width = carried.shape
-    known = np.arange(width)
-    found = np.zeros((rows, width))
-    some = np.flatnonzero((carried != 0).any(axis=1))
-    if not some.size:
-        return found
+    counts = np.arange(width)
+    thinned = np.zeros((rows, width))
+    nonzero_rows = np.flatnonzero((carried != 0).any(axis=1))
+    if not nonzero_rows.size:
+        return thinned
     pool = np.maximum(pool, 1)  # of an empty one no decoy comes, and none of no decoys is marked
-    marked, pool = marked[some, np.newaxis], pool[some, np.newaxis]
-    most = known if repeat else np.minimum(known, pool)
-    law = distributions.law(most, marked, pool, repeat, width)
-    found[some] = np.einsum("ryx,rx->ry", law, carried[some])
-    return found
+    marked, pool = marked[nonzero_rows, np.newaxis], pool[nonzero_rows, np.newaxis]
+    draws = counts if repeat else np.minimum(counts, pool)
+    pmf = distributions.law(draws, marked, pool, repeat, width)
+    thinned[nonzero_rows] = np.einsum("ryx,rx->ry", pmf, carried[nonzero_rows])
+    return thinned
 
 
 def _carried(
-    better: IntArray, tied: IntArray, so_far: FloatArray, mean: FloatArray, repeat: bool
+    better: IntArray, tied: IntArray, terms_before: FloatArray, mean: FloatArray, repeat: bool
 ) -> FloatArray:
     """Expected sum of the terms through a group, given the negatives above its end.
 
-    `so_far` (rows, width): terms before the group given the negatives above it; ``mean[b, t]``:
-    terms of the group given b negatives above it and t tied with it.
+    `terms_before` (rows, width): terms before the group given the negatives above it;
+    ``mean[b, t]``: terms of the group given b negatives above it and t tied with it.
     """
-    rows, width = so_far.shape
-    found = np.empty((rows, width))
-    plain = tied == 0
-    found[plain] = so_far[plain] + mean[:, 0]
-    some = np.flatnonzero(~plain)
-    if some.size:
-        above, pool = better[some, np.newaxis], (better + tied)[some, np.newaxis]
-        most = np.arange(width) if repeat else np.minimum(np.arange(width), pool)
-        law = distributions.law(most, above, pool, repeat, width)
-        split = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
-        within = np.where(split >= 0, mean[np.arange(width)[:, np.newaxis], split.clip(0)], 0.0)
-        found[some] = np.einsum("ryb,rb->ry", law, so_far[some])
-        found[some] += np.einsum("ryb,by->ry", law, within)
-    return found
+    rows, width = terms_before.shape
+    expected_terms = np.empty((rows, width))
+    is_untied = tied == 0
+    expected_terms[is_untied] = terms_before[is_untied] + mean[:, 0]
+    tied_rows = np.flatnonzero(~is_untied)
+    if tied_rows.size:
+        above, pool = better[tied_rows, np.newaxis], (better + tied)[tied_rows, np.newaxis]
+        draws = np.arange(width) if repeat else np.minimum(np.arange(width), pool)
+        pmf = distributions.law(draws, above, pool, repeat, width)
+        tied_drawn = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
+        group_terms = np.where(
+            tied_drawn >= 0, mean[np.arange(width)[:, np.newaxis], tied_drawn.clip(0)], 0.0
+        )
+        expected_terms[tied_rows] = np.einsum("ryb,rb->ry", pmf, terms_before[tied_rows])
+        expected_terms[tied_rows] += np.einsum("ryb,by->ry", pmf, group_terms)
+    return expected_terms
 
 
 def _group_moment(
-    own: Places,
+    places: Places,
     start: int,
     draws: IntArray,
-    group: FloatArray,
-    so_far: FloatArray,
-    whole: bool,
+    values: FloatArray,
+    terms_before: FloatArray,
+    complete: bool,
 ) -> FloatArray:
     """Second moment added by a group of tied items, in expectation over the draws.
 
-    `whole`: more negatives above the group than the metric reaches have a negligible probability.
+    `complete`: more negatives above the group than the metric reaches have a negligible
+    probability.
     """
-    width = so_far.shape[1]
-    better, tied = own.better[:, start], own.tied[:, start]
-    above = distributions.law(draws, better, own.total, own.repeat, width, whole=whole)
+    width = terms_before.shape[1]
+    better, tied = places.better[:, start], places.tied[:, start]
+    above_pmf = distributions.law(
+        draws, better, places.total, places.repeat, width, complete=complete
+    )
     if not tied.any():
-        mean, square = _group_terms(group, 0)
-        return np.asarray(above @ square[:, 0] + 2.0 * (above * so_far) @ mean[:, 0])
-    most = int(draws.max()) if own.repeat else int(np.minimum(tied, draws).max())
-    left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
-    tied, behind = tied[:, np.newaxis], (own.total - better)[:, np.newaxis]
-    if own.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
+        mean, square = _group_terms(values, 0)
+        return np.asarray(above_pmf @ square[:, 0] + 2.0 * (above_pmf * terms_before) @ mean[:, 0])
+    most_tied = int(draws.max()) if places.repeat else int(np.minimum(tied, draws).max())
+    draws_left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
+    tied, pool_left = tied[:, np.newaxis], (places.total - better)[:, np.newaxis]
+    if places.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
         from scipy.stats import binom
 
-        share = float((tied / np.maximum(behind, 1)).max())
-        most = min(most, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
+        share = float((tied / np.maximum(pool_left, 1)).max())
+        most_tied = min(most_tied, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
     else:
-        left = np.minimum(left, behind)
-    mean, square = _group_terms(group, most)
-    level = distributions.law(left, tied, np.maximum(behind, 1), own.repeat, most + 1)
-    joint_square = np.einsum("rbt,bt->rb", level, square)
-    joint_mean = np.einsum("rbt,bt->rb", level, mean)
-    return np.asarray((above * (joint_square + 2.0 * so_far * joint_mean)).sum(axis=1))
+        draws_left = np.minimum(draws_left, pool_left)
+    mean, square = _group_terms(values, most_tied)
+    tied_pmf = distributions.law(
+        draws_left, tied, np.maximum(pool_left, 1), places.repeat, most_tied + 1
+    )
+    joint_square = np.einsum("rbt,bt->rb", tied_pmf, square)
+    joint_mean = np.einsum("rbt,bt->rb", tied_pmf, mean)
+    return np.asarray((above_pmf * (joint_square + 2.0 * terms_before * joint_mean)).sum(axis=1))
 
 
-def _group_terms(group: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+def _group_terms(values: FloatArray, most_tied: int) -> tuple[FloatArray, FloatArray]:
     """Mean of the sum of a group's terms, and of its square; each (width, most + 1).
 
-    Indexed by the negatives above the group and tied with it; `group` has shape (size, width).
+    Indexed by the negatives above the group and tied with it; `values` has shape (size, width).
     """
-    size, width = group.shape
-    among = np.arange(width)
-    reach = np.arange(width)[:, np.newaxis] + among
-    tied = np.arange(most + 1)
-    mean, square = np.zeros((width, most + 1)), np.zeros((width, most + 1))
+    size, width = values.shape
+    counts = np.arange(width)
+    n_above = np.arange(width)[:, np.newaxis] + counts
+    tied = np.arange(most_tied + 1)
+    mean, square = np.zeros((width, most_tied + 1)), np.zeros((width, most_tied + 1))
     for k in range(1, size + 1):
         # What the k-th reports when b + d decoys are above it.
-        report = np.where(reach < width, group[k - 1][np.minimum(reach, width - 1)], 0.0)
-        before = np.zeros_like(report)  # expected terms of those before it, given d
+        term = np.where(n_above < width, values[k - 1][np.minimum(n_above, width - 1)], 0.0)
+        terms_before = np.zeros_like(term)  # expected terms of those before it, given d
         for i in range(1, k):
-            worse = np.where(reach < width, group[i - 1][np.minimum(reach, width - 1)], 0.0)
-            before += worse @ _shares(among, i, k - 1, width).T
+            earlier_term = np.where(
+                n_above < width, values[i - 1][np.minimum(n_above, width - 1)], 0.0
+            )
+            terms_before += earlier_term @ _shares(counts, i, k - 1, width).T
         share = _shares(tied, k, size, width).T
-        mean += report @ share
-        square += (report * (report + 2.0 * before)) @ share
+        mean += term @ share
+        square += (term * (term + 2.0 * terms_before)) @ share
     return mean, square
 
 
 def _shares(tied: IntArray, place: int, size: int, width: int) -> FloatArray:
     """`_share_above` for 0..width - 1 among each number of tied ones; shape (tied, width)."""
-    among, most = np.arange(width), tied[:, np.newaxis]
-    possible = among <= most
-    share = _share_above(np.where(possible, among, 0), most, place, size)
-    return np.where(possible, share, 0.0)
+    tied_above, n_tied = np.arange(width), tied[:, np.newaxis]
+    is_possible = tied_above <= n_tied
+    share = _share_above(np.where(is_possible, tied_above, 0), n_tied, place, size)
+    return np.where(is_possible, share, 0.0)

@@ -351,3 +351,8 @@ def test_the_result_prints_and_draws():
     assert ax.get_xlabel() == "RR"
     with pytest.raises(ValueError, match="must be one of the table"):
         published.plot("auc")
+
+
+def test_neighbouring_cut_offs_of_each_metric_are_contrasted():
+    metrics = tuple(map(metric, ["ndcg@5", "hit@10", "ndcg@10"]))
+    assert sorted(contrasts(metrics)[3:].tolist()) == [[-1, 0, 1], [0, 1, -1]]

@@ -23,9 +23,12 @@ BATCH = 0.16
 KEYS = ["data", "metric", "m"]
 
 
-def _recall(found: Mapping[str, RankIntervals]) -> dict[str, float]:
+def _recall(by_recommender: Mapping[str, RankIntervals]) -> dict[str, float]:
     """Exact Recall@10 of each recommender."""
-    return {who: float(each.evaluate("recall@10").mean()) for who, each in found.items()}
+    return {
+        recommender: float(intervals.evaluate("recall@10").mean())
+        for recommender, intervals in by_recommender.items()
+    }
 
 
 def data_table(ranks: Ranks, facts: Facts) -> Frame:
@@ -36,13 +39,14 @@ def data_table(ranks: Ranks, facts: Facts) -> Frame:
     [12]
     """
     rows = []
-    for name, found in ranks.items():
-        values, texts = _recall(found), facts[name]
-        best = max(values, key=lambda who: values[who])
+    for name, by_recommender in ranks.items():
+        values, data_facts = _recall(by_recommender), facts[name]
+        best = max(values, key=lambda recommender: values[recommender])
         seconds = sum(
-            sum(each["processor seconds"].values()) for each in texts["recommenders"].values()
+            sum(recommender_facts["processor seconds"].values())
+            for recommender_facts in data_facts["recommenders"].values()
         )
-        sizes = texts["users"], texts["items"], len(found)
+        sizes = data_facts["users"], data_facts["items"], len(by_recommender)
         rows.append((name, *sizes, values["Popular"], best, values[best], seconds))
     columns = ["Data", "Users $N$", "Items", "Methods", "Popular", "Best", "Recall@10", "Seconds"]
     return pd.DataFrame(rows, columns=columns)
@@ -56,14 +60,14 @@ def published_table(ranks: Ranks) -> Frame:
     ['Popular', 'Item cosine', 'EASE']
     """
     rows, shown = [], ("Popular", "Item cosine", "EASE")
-    for name, printed in benchmark.REPORTED.items():
-        found = _recall(ranks[name])
-        best = max(found, key=lambda who: found[who])
-        texts = "; ".join(
-            f"{', '.join(f'{who} {value}' for who, value in values.items())} {{cite:p}}`{source}`"
-            for source, values in printed.items()
+    for name, published_by_source in benchmark.REPORTED.items():
+        recalls = _recall(ranks[name])
+        best = max(recalls, key=lambda key: recalls[key])
+        published_text = "; ".join(
+            f"{', '.join(f'{key} {value}' for key, value in values.items())} {{cite:p}}`{source}`"
+            for source, values in published_by_source.items()
         )
-        rows.append((name, texts, *(found[who] for who in shown), best, found[best]))
+        rows.append((name, published_text, *(recalls[key] for key in shown), best, recalls[best]))
     return pd.DataFrame(rows, columns=["Data", "Printed", *shown, "Best here", "Its value"])
 
 
@@ -76,15 +80,15 @@ def orders_table(orders: Frame) -> Frame:
     """
     total = _reversed(orders)
     spelled = (total["reversed"].astype(str) + " of " + total["pairs"].astype(str)).unstack("m")
-    spelled.index = [metric(of).label for of in spelled.index]
+    spelled.index = [metric(metric_name).label for metric_name in spelled.index]
     table = spelled.rename_axis("Metric").reset_index()
     table.columns = ["Metric", *(f"m = {m}" for m in spelled.columns)]
     return table
 
 
 def _reversed(orders: Frame) -> Frame:
-    without = orders[~orders["replacement"]]
-    return without.groupby(["metric", "m"], sort=False)[["reversed", "pairs"]].sum()
+    without_replacement = orders[~orders["replacement"]]
+    return without_replacement.groupby(["metric", "m"], sort=False)[["reversed", "pairs"]].sum()
 
 
 def fitted_table(drawn: Frame) -> Frame:
@@ -95,41 +99,46 @@ def fitted_table(drawn: Frame) -> Frame:
     >>> fitted_table(pd.DataFrame(row | ends)).round(3).to_dict("list")
     {'Correction': ['x'], 'RMSE, m = 20': [0.5], 'covers, m = 20': [1.0]}
     """
-    held = drawn["exact"].between(drawn["low"], drawn["high"]).where(drawn["low"].notna())
-    level = drawn.groupby(KEYS)["exact"].transform("mean")
-    squares = ((drawn["value"] - drawn["exact"]) / level) ** 2
-    each = drawn.assign(squares=squares, held=held.astype(float))
-    recall = each[each["metric"] == "recall@10"]
+    is_covered = drawn["exact"].between(drawn["low"], drawn["high"]).where(drawn["low"].notna())
+    mean_exact = drawn.groupby(KEYS)["exact"].transform("mean")
+    squares = ((drawn["value"] - drawn["exact"]) / mean_exact) ** 2
+    errors = drawn.assign(squares=squares, held=is_covered.astype(float))
+    recall = errors[errors["metric"] == "recall@10"]
     means = recall.groupby(["estimator", "m"])[["squares", "held"]].mean()
     means["squares"] **= 0.5
     table = means.unstack("m")
     table.columns = [
-        f"{'RMSE' if what == 'squares' else 'covers'}, m = {m}" for what, m in table.columns
+        f"{'RMSE' if statistic == 'squares' else 'covers'}, m = {m}"
+        for statistic, m in table.columns
     ]
     return table.rename_axis("Correction").reset_index()
 
 
 def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> Texts:
     """What the text says of errors, coverage and orders."""
-    one = summary[~summary["replacement"]]
-    biased = one[one["metric"] != "auc"]
+    without_replacement = summary[~summary["replacement"]]
+    biased = without_replacement[without_replacement["metric"] != "auc"]
     best = biased.loc[biased.groupby(KEYS)["rmse"].idxmin()]
     texts: Texts = {
         "all-cells": len(best),
         "all-cells-fitted": int((best["estimator"] == evidence.FITTED_PRIOR).sum()),
         "all-recommenders": sum(map(len, ranks.values())),
     }
-    hundred = one[(one["m"] == 100) & (one["metric"] == "recall@10")]
-    ways = {"naive": "naive", "fitted": evidence.FITTED_PRIOR, "monotone": "monotone"}
-    for short, way in (ways | {"bv": "bias-variance"}).items():
-        part = hundred[hundred["estimator"] == way]
+    hundred = without_replacement[
+        (without_replacement["m"] == 100) & (without_replacement["metric"] == "recall@10")
+    ]
+    estimator_by_key = {"naive": "naive", "fitted": evidence.FITTED_PRIOR, "monotone": "monotone"}
+    for key, estimator in (estimator_by_key | {"bv": "bias-variance"}).items():
+        rows = hundred[hundred["estimator"] == estimator]
         for column in ("wrong", "said_right", "said_wrong", "covered"):
-            texts[f"all-{column}-{short}"] = f"{100 * part[column].mean():.0f}%"
-        texts[f"all-covered-{short}-low"] = f"{100 * part['covered'].min():.0f}%"
-        texts[f"all-share-{short}-low"] = f"{100 * part['share'].min():.0f}%"
-        texts[f"all-share-{short}-high"] = f"{100 * part['share'].max():.0f}%"
-    both = orders.pivot(index=KEYS, columns="replacement", values="wrong")
-    texts["all-replacement"] = f"{100 * (both[True] - both[False]).abs().max():.1f}"
+            texts[f"all-{column}-{key}"] = f"{100 * rows[column].mean():.0f}%"
+        texts[f"all-covered-{key}-low"] = f"{100 * rows['covered'].min():.0f}%"
+        texts[f"all-share-{key}-low"] = f"{100 * rows['share'].min():.0f}%"
+        texts[f"all-share-{key}-high"] = f"{100 * rows['share'].max():.0f}%"
+    wrong_by_replacement = orders.pivot(index=KEYS, columns="replacement", values="wrong")
+    texts["all-replacement"] = (
+        f"{100 * (wrong_by_replacement[True] - wrong_by_replacement[False]).abs().max():.1f}"
+    )
     batches = sum(-(-facts[name]["users"] // 128) for name in ranks if facts[name]["in order"])
     texts["all-batch"] = f"{BATCH:g}"
     texts["all-sasrec"] = f"{batches * 200 * BATCH / 3600:.0f}"
@@ -142,30 +151,33 @@ def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> T
 
 def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
     """What the text says of verdicts, of ranges, and of recommenders that rise with the rank."""
-    said = verdicts[verdicts["right"].notna()]
-    wrong = int((~said["right"].astype(bool)).sum())
-    found = pd.concat(
-        [evidence.shapes(each, 100).assign(data=name) for name, each in ranks.items()]
+    decided = verdicts[verdicts["right"].notna()]
+    wrong = int((~decided["right"].astype(bool)).sum())
+    all_shapes = pd.concat(
+        [
+            evidence.shapes(by_recommender, 100).assign(data=name)
+            for name, by_recommender in ranks.items()
+        ]
     )
-    hundred = found[found["recommender"] != evidence.FLOOR]
-    rising = hundred[hundred["rise"] > 2]
+    recommender_shapes = all_shapes[all_shapes["recommender"] != evidence.FLOOR]
+    rising = recommender_shapes[recommender_shapes["rise"] > 2]
     names = [f"{row.recommender} on {row.data}" for row in rising.itertuples()]
-    within = possible["exact"].between(possible["low"] - 1e-9, possible["high"] + 1e-9)
-    held = {
-        f"all-held-{short}": f"{int(within[kind].sum())} of {int(kind.sum())}"
-        for short, what in (("nothing", "nothing"), ("shape", "decreasing"))
-        for kind in [possible["assumed"] == what]
+    is_inside = possible["exact"].between(possible["low"] - 1e-9, possible["high"] + 1e-9)
+    held_texts = {
+        f"all-held-{key}": f"{int(is_inside[has_assumption].sum())} of {int(has_assumption.sum())}"
+        for key, assumption in (("nothing", "nothing"), ("shape", "decreasing"))
+        for has_assumption in [possible["assumed"] == assumption]
     }
-    upper = float(beta.ppf(0.95, wrong + 1, len(said) - wrong))
+    upper = float(beta.ppf(0.95, wrong + 1, len(decided) - wrong))
     return {
-        "all-said": f"{len(said):,}",
+        "all-said": f"{len(decided):,}",
         "all-logs": int(verdicts["draw"].max()) + 1,
         "all-said-wrong": wrong,
         "all-judged": f"{len(verdicts):,}",
         "all-wrong-upper": spelled((upper, ".1%", "up")),
-        "all-shapes": len(hundred),
+        "all-shapes": len(recommender_shapes),
         "all-rising": len(rising),
         "all-rising-names": "; ".join(names) or "none",
-        "all-steepest": f"{hundred['steepest'].max():.1f}",
-        **held,
+        "all-steepest": f"{recommender_shapes['steepest'].max():.1f}",
+        **held_texts,
     }

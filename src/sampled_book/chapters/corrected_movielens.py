@@ -33,15 +33,24 @@ def one_evaluation(
     own candidates; ties are broken at random. Corrections (`makers`, from :func:`methods`) are made
     for `protocol`.
     """
-    chosen = [metric(name) for name in metrics]
-    keys = [(of.label, column) for of in chosen for column in makers]
-    vectors = np.array([make(of, protocol).values for of in chosen for make in makers.values()]).T
+    parsed_metrics = [metric(name) for name in metrics]
+    keys = [(parsed_metric.label, column) for parsed_metric in parsed_metrics for column in makers]
+    vectors = np.array(
+        [
+            make(parsed_metric, protocol).values
+            for parsed_metric in parsed_metrics
+            for make in makers.values()
+        ]
+    ).T
     rows = {}
-    for name, found in intervals.items():
-        law = found.sampled_pmf(protocol.n_negatives)
-        mean = law @ vectors
-        sd = np.sqrt((law @ vectors**2 - mean**2).clip(0).sum(axis=0)) / len(law)
-        exact = {of.label: float(found.evaluate(of, "mean").mean()) for of in chosen}
+    for name, rank_intervals in intervals.items():
+        pmf = rank_intervals.sampled_pmf(protocol.n_negatives)
+        mean = pmf @ vectors
+        sd = np.sqrt((pmf @ vectors**2 - mean**2).clip(0).sum(axis=0)) / len(pmf)
+        exact = {
+            parsed_metric.label: float(rank_intervals.evaluate(parsed_metric, "mean").mean())
+            for parsed_metric in parsed_metrics
+        }
         for (label, column), *values in zip(keys, mean.mean(axis=0), sd, strict=True):
             rows[label, column, name] = (exact[label], *values)
     frame = pd.DataFrame(rows, index=["exact", "mean", "sd"]).T
@@ -50,7 +59,7 @@ def one_evaluation(
 
 
 def expected_by_negatives(
-    of: Metric | str,
+    metric_or_name: Metric | str,
     ranks: Mapping[str, ArrayLike],
     n_items: ArrayLike,
     sizes: Iterable[int],
@@ -60,21 +69,21 @@ def expected_by_negatives(
     `gamma`. Negatives are drawn without replacement from each user's own candidates; the
     correction is made for their rounded mean, with replacement, as in krichene2020.
     """
-    chosen, items = metric(of), np.asarray(n_items)
+    parsed_metric, items = metric(metric_or_name), np.asarray(n_items)
     rows = {}
     for size in sizes:
         sampling = Protocol(items, int(size), replacement=False)
-        made = estimators.naive(chosen, sampling)
+        estimator = estimators.naive(parsed_metric, sampling)
         if gamma is not None:
             assumed = Protocol(round(items.mean()), int(size), replacement=True)
-            vector = estimators.bias_variance(chosen, assumed, gamma).values
-            made = Estimator(chosen, sampling, vector)
-        rows[int(size)] = {u: float(made.expected(r).mean()) for u, r in ranks.items()}
+            vector = estimators.bias_variance(parsed_metric, assumed, gamma).values
+            estimator = Estimator(parsed_metric, sampling, vector)
+        rows[int(size)] = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
     return pd.DataFrame(rows).T
 
 
 def first_right(
-    of: Metric | str,
+    metric_or_name: Metric | str,
     ranks: Mapping[str, ArrayLike],
     n_items: ArrayLike,
     expected: Frame,
@@ -84,24 +93,28 @@ def first_right(
     exact order, by bisection between the numbers in `expected` (:func:`expected_by_negatives`);
     None if it is wrong at the last one.
     """
-    both = dict(list(ranks.items())[:2])
-    exact = [float(metric(of)(r, np.asarray(n_items)).mean()) for r in both.values()]
+    first_two = dict(list(ranks.items())[:2])
+    exact = [
+        float(metric(metric_or_name)(r, np.asarray(n_items)).mean()) for r in first_two.values()
+    ]
 
     def right(row: Frame) -> bool:
-        return sign(*(row[name] for name in both)) == sign(*exact)
+        return sign(*(row[name] for name in first_two)) == sign(*exact)
 
-    sizes, held = list(expected.index), [right(row) for _, row in expected.iterrows()]
-    if all(held):
+    sizes, order_is_right = list(expected.index), [right(row) for _, row in expected.iterrows()]
+    if all(order_is_right):
         return int(sizes[0])
-    if not held[-1]:
+    if not order_is_right[-1]:
         return None
-    wrong = max(i for i, each in enumerate(held) if not each)
-    steps = range(sizes[wrong], sizes[wrong + 1] + 1)
+    last_wrong = max(i for i, holds in enumerate(order_is_right) if not holds)
+    steps = range(sizes[last_wrong], sizes[last_wrong + 1] + 1)
     return steps[
         bisect_left(
             steps,
             True,
-            key=lambda m: right(expected_by_negatives(of, both, n_items, [m], gamma).iloc[0]),
+            key=lambda m: right(
+                expected_by_negatives(metric_or_name, first_two, n_items, [m], gamma).iloc[0]
+            ),
         )
     ]
 
@@ -115,67 +128,81 @@ def simulated(
     rng: np.random.Generator,
 ) -> Frame:
     """Simulated reports of evaluations: a row for each, a column as in :func:`one_evaluation`."""
-    chosen = {of.label: of for of in map(metric, metrics)}
+    metrics_by_label = {
+        parsed_metric.label: parsed_metric for parsed_metric in map(metric, metrics)
+    }
     columns = {}
-    for name, found in intervals.items():
-        shape = repetitions, found.n_candidates.size
-        above = found.n_better + rng.integers(found.n_tied + 1, size=shape)
-        below = found.n_candidates - 1 - above
+    for name, rank_intervals in intervals.items():
+        shape = repetitions, rank_intervals.n_candidates.size
+        above = rank_intervals.n_better + rng.integers(rank_intervals.n_tied + 1, size=shape)
+        below = rank_intervals.n_candidates - 1 - above
         drawn = rng.hypergeometric(above, below, protocol.n_negatives)
-        for label, of in chosen.items():
+        for label, parsed_metric in metrics_by_label.items():
             for column, make in makers.items():
-                columns[label, column, name] = make(of, protocol).values[drawn].mean(axis=1)
+                columns[label, column, name] = (
+                    make(parsed_metric, protocol).values[drawn].mean(axis=1)
+                )
     return pd.DataFrame(columns)
 
 
 def published_table_3() -> Frame:
     """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as in the ledger."""
     rows = {
-        (metric(of["kind"]).label, of["column"], of["recommender"]): [*map(float, text.split("±"))]
-        for text, of in published_cells("sampled_cell")
+        (metric(args["kind"]).label, args["column"], args["recommender"]): [
+            *map(float, text.split("±"))
+        ]
+        for text, args in published_cells("sampled_cell")
     }
     return pd.DataFrame(rows, index=["mean", "sd"]).T
 
 
-def distances(found: Frame, printed: Frame, starts: Frame) -> Frame:
+def distances(computed: Frame, printed: Frame, starts: Frame) -> Frame:
     """Distances in standard errors of published means and spreads of 100 evaluations from the exact
     ones of :func:`one_evaluation`; NaN where nothing is published. `starts` has X from other
     random starts: the published X is one more of them.
     """
     rounding = 0.01 / np.sqrt(12)
-    texts = printed.reindex(found.index)
-    error, centre = np.hypot(found["sd"] / 10, rounding), found["mean"].copy()
+    published_rows = printed.reindex(computed.index)
+    error, centre = np.hypot(computed["sd"] / 10, rounding), computed["mean"].copy()
     if len(starts):
-        others = starts["mean"].groupby(level=[0, 1])
-        size = others.size().iloc[0]
-        x = found.index[found.index.get_level_values(2) == "X"]
-        centre[x] = others.mean()[[key[:2] for key in x]].to_numpy()
-        spread = others.std()[[key[:2] for key in x]].to_numpy() * np.sqrt(1 + 1 / size)
+        other_starts = starts["mean"].groupby(level=[0, 1])
+        n_starts = other_starts.size().iloc[0]
+        x = computed.index[computed.index.get_level_values(2) == "X"]
+        centre[x] = other_starts.mean()[[key[:2] for key in x]].to_numpy()
+        spread = other_starts.std()[[key[:2] for key in x]].to_numpy() * np.sqrt(1 + 1 / n_starts)
         error[x] = np.hypot(error[x], spread)
-    of_sd = np.hypot(found["sd"] / np.sqrt(198), rounding)
-    apart = {"mean": (texts["mean"] - centre) / error, "sd": (texts["sd"] - found["sd"]) / of_sd}
-    return pd.DataFrame(apart)
+    sd_error = np.hypot(computed["sd"] / np.sqrt(198), rounding)
+    z_scores = {
+        "mean": (published_rows["mean"] - centre) / error,
+        "sd": (published_rows["sd"] - computed["sd"]) / sd_error,
+    }
+    return pd.DataFrame(z_scores)
 
 
-def order_shares(found: Frame, starts: Frame) -> Frame:
+def order_shares(computed: Frame, starts: Frame) -> Frame:
     """Share of the starts of X with which the expected order, or its best, is the exact one;
-    without starts X is the one of `found`.
+    without starts X is the one of `computed`.
     """
     rows = {}
-    others = dict(list(starts.groupby(level=[0, 1], sort=False)))
-    for key, cell in found.groupby(level=[0, 1], sort=False):
+    starts_by_key = dict(list(starts.groupby(level=[0, 1], sort=False)))
+    for key, cell in computed.groupby(level=[0, 1], sort=False):
         ours = cell.droplevel([0, 1])
         trials = [ours]
-        if key in others:
+        if key in starts_by_key:
             rest = ours.drop("X")
-            trials = [pd.concat([x.to_frame("X").T, rest]) for _, x in others[key].iterrows()]
-        ends = [[t[by].sort_values().index.to_list() for by in ("exact", "mean")] for t in trials]
-        held = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in ends]
-        rows[key] = np.mean(held, axis=0)
+            trials = [
+                pd.concat([x.to_frame("X").T, rest]) for _, x in starts_by_key[key].iterrows()
+            ]
+        orders = [
+            [trial[column].sort_values().index.to_list() for column in ("exact", "mean")]
+            for trial in trials
+        ]
+        agreements = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in orders]
+        rows[key] = np.mean(agreements, axis=0)
     return pd.DataFrame(rows, index=["order", "best"]).T
 
 
-def table_texts(apart: Frame, found: Frame, shares: Frame) -> Texts:
+def table_texts(z_scores: Frame, computed: Frame, shares: Frame) -> Texts:
     """Text values on Table 3: distances of published means, from :func:`distances`; where
     corrections are nearer; which orders hold, from :func:`order_shares`. Columns are in the
     order of the makers.
@@ -189,31 +216,31 @@ def table_texts(apart: Frame, found: Frame, shares: Frame) -> Texts:
     >>> texts["held"], texts["far"], texts["far_sd"], texts["nearer"], texts["wrong_plain"]
     (4, 1, (2.0, '.1f'), 2, 1)
     """
-    held = apart.dropna()
-    far, auc = held["mean"].abs(), held.index.get_level_values(0) == "AUC"
+    published_z = z_scores.dropna()
+    abs_z, is_auc = published_z["mean"].abs(), published_z.index.get_level_values(0) == "AUC"
     order, best = shares["order"].unstack(), shares["best"].unstack()
     corrected = [column for column in order if column != "uncorrected"]
-    off = (found["mean"] - found["exact"]).abs().unstack(level="Column")
-    nearer = off[corrected].lt(off["uncorrected"] - 1e-9, axis=0)
-    of_auc = nearer.index.get_level_values("Metric") == "AUC"
+    abs_errors = (computed["mean"] - computed["exact"]).abs().unstack(level="Column")
+    nearer = abs_errors[corrected].lt(abs_errors["uncorrected"] - 1e-9, axis=0)
+    is_auc_row = nearer.index.get_level_values("Metric") == "AUC"
     return {
         "wrong_plain": int((order["uncorrected"] < 0.5).sum()),
         "n_metrics": len(order),
-        "held": len(held),
-        "far": int((far > 3).sum()),
-        "far_auc": int((far > 3)[auc].sum()),
-        "farthest": (float(far[~auc].max()), ".1f"),
-        "others": int((~auc).sum()),
-        "far_sd": (float(held["sd"].abs().max()), ".1f"),
+        "held": len(published_z),
+        "far": int((abs_z > 3).sum()),
+        "far_auc": int((abs_z > 3)[is_auc].sum()),
+        "farthest": (float(abs_z[~is_auc].max()), ".1f"),
+        "others": int((~is_auc).sum()),
+        "far_sd": (float(published_z["sd"].abs().max()), ".1f"),
         "best": (float(100 * best[corrected].drop("AUC", errors="ignore").min().min()), ".0f"),
-        "nearer": int(nearer[~of_auc].to_numpy().sum()),
-        "of_nearer": int(nearer[~of_auc].size),
-        "auc_nearer": int(nearer[of_auc].to_numpy().sum()),
-        "of_auc": int(nearer[of_auc].size),
+        "nearer": int(nearer[~is_auc_row].to_numpy().sum()),
+        "of_nearer": int(nearer[~is_auc_row].size),
+        "auc_nearer": int(nearer[is_auc_row].to_numpy().sum()),
+        "of_auc": int(nearer[is_auc_row].size),
     }
 
 
-def plot_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
+def plot_estimates(computed: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
     """Plot estimates by one metric for each recommender, beside published ones, both in percent.
 
     >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
@@ -221,14 +248,15 @@ def plot_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: 
     >>> plot_estimates(toy, toy[["mean", "sd"]], ["CLS"], "AP").axes[0].get_ylabel()
     'AP, percent'
     """
-    ours = found.loc[label].unstack(level=0)
-    texts = printed.loc[label].unstack(level=0)["mean"]
-    exact = {u: float(ours["exact"].loc[u].dropna().iloc[0]) for u in ours.index}
+    ours = computed.loc[label].unstack(level=0)
+    published_means = printed.loc[label].unstack(level=0)["mean"]
+    exact = {name: float(ours["exact"].loc[name].dropna().iloc[0]) for name in ours.index}
     drawn = {
-        u: tuple(
-            part.loc[u].reindex(columns).to_numpy() for part in (ours["mean"], ours["sd"], texts)
+        name: tuple(
+            table.loc[name].reindex(columns).to_numpy()
+            for table in (ours["mean"], ours["sd"], published_means)
         )
-        for u in exact
+        for name in exact
     }
     figure, ax = figures.panels(1, 1, height=3.8)
     figures.estimates(ax, columns, drawn, exact)
@@ -238,7 +266,9 @@ def plot_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: 
     return figure
 
 
-def plot_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[str]) -> Figure:
+def plot_table_3(
+    computed: Frame, printed: Frame, z_scores: Frame, columns: Sequence[str]
+) -> Figure:
     r"""Plot Table 3: in each cell the published mean above ours, coloured by their distance.
 
     >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
@@ -246,10 +276,10 @@ def plot_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[s
     >>> plot_table_3(toy, toy + 0.5, toy, ["CLS"]).axes[0].texts[0].get_text()
     '4.50\n4.00'
     """
-    keys = list(dict.fromkeys((label, of) for label, _, of in found.index))
+    keys = list(dict.fromkeys((label, recommender) for label, _, recommender in computed.index))
     ours, theirs, z = (
         np.array([[frame.at[(a, c, u), "mean"] for c in columns] for a, u in keys])
-        for frame in (found, printed, apart)
+        for frame in (computed, printed, z_scores)
     )
     texts = [
         [f"{a:.2f}" if np.isnan(b) else f"{b:.2f}\n{a:.2f}" for a, b in zip(*row, strict=True)]
@@ -261,7 +291,7 @@ def plot_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[s
 
 
 def table_exercises(
-    found: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
+    computed: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
 ) -> Texts:
     """CLS over the rank estimate of Recall@10 with and without replacement, published and computed;
     and the evaluations that the mean of one cell (`key`) needs for an error of 0.1 percent.
@@ -272,22 +302,27 @@ def table_exercises(
     >>> texts["two_values"], texts["runs"]
     (366, 7)
     """
-    with_, without = (
+    with_replacement, without_replacement = (
         estimators.monotone(
-            metric("recall@10"), Protocol(n_items, n_negatives, replacement=way), nonnegative=True
+            metric("recall@10"),
+            Protocol(n_items, n_negatives, replacement=replacement),
+            nonnegative=True,
         ).values[0]
-        for way in (True, False)
+        for replacement in (True, False)
     )
-    texts = published_table_3().loc["Recall@10"]
-    (a, a_sd), (b, b_sd) = texts.loc[("CLS", "Y")], texts.loc[("rank estimate", "Y")]
-    ratio, noise = a / b, np.hypot(a_sd / a, b_sd / b) / 10
-    sd = float(found.loc[key, "sd"])
+    published_rows = published_table_3().loc["Recall@10"]
+    (cls_mean, cls_sd), (rank_mean, rank_sd) = (
+        published_rows.loc[("CLS", "Y")],
+        published_rows.loc[("rank estimate", "Y")],
+    )
+    ratio, noise = cls_mean / rank_mean, np.hypot(cls_sd / cls_mean, rank_sd / rank_mean) / 10
+    sd = float(computed.loc[key, "sd"])
     return {
         "two_values": (n_items - 1) // 10 + 1,
         "ratio": (ratio, ".4f"),
-        "with_": (with_, ".4f"),
-        "without": (without, ".4f"),
-        "ratio_z": (abs(without - ratio) / (ratio * noise), ".1f"),
+        "with_": (with_replacement, ".4f"),
+        "without": (without_replacement, ".4f"),
+        "ratio_z": (abs(without_replacement - ratio) / (ratio * noise), ".1f"),
         "sd": (sd, ".2f"),
         "runs": int(np.ceil((sd / 0.1) ** 2)),
     }
@@ -296,4 +331,6 @@ def table_exercises(
 def published_cells(check: str) -> list[tuple[str, Mapping[str, str]]]:
     from ..claims import load
 
-    return [(c.published, c.args) for c in load() if c.check == f"corrected.{check}"]
+    return [
+        (claim.published, claim.args) for claim in load() if claim.check == f"corrected.{check}"
+    ]

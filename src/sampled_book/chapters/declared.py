@@ -37,8 +37,8 @@ _LISTS = ("ranks_a", "ranks_b", "ranks_c")
 
 def _items(values: Values) -> int:
     """The number of items, as a bound of others; any where it is itself no such number."""
-    found = values.get("n_items")
-    return found if type(found) is int else 10**9
+    n_items = values.get("n_items")
+    return n_items if type(n_items) is int else 10**9
 
 
 def _toy(values: Values, at_most: int) -> dict[str, Parameter]:
@@ -145,7 +145,7 @@ def _verdicts(values: Values) -> dict[str, Parameter]:
 
 
 def _several(values: Values) -> dict[str, Parameter]:
-    two = Integer("ranks of the two relevant items in a figure", 1, _items(values), "rank")
+    pair_rank = Integer("ranks of the two relevant items in a figure", 1, _items(values), "rank")
     return {
         "n_items": Integer("items ranked, the relevant ones included", 1_000, 10**6, "items"),
         "n_negatives": Integer("negatives sampled", 2, 300, "items"),
@@ -154,7 +154,7 @@ def _several(values: Values) -> dict[str, Parameter]:
         "users": Integer("users with each number", 1, 20),
         "concentration": Real("how near the top their relevant items are", 1, 5),
         "gamma": Real("weight of the variance in the correction", 1e-6, 1),
-        "pair": ListOf(two, 2, 2),
+        "pair": ListOf(pair_rank, 2, 2),
         "pair_negatives": Integer("negatives sampled there", 2, 60, "items"),
         "draws": Integer("samples in the simulation", 1_000, 10**6),
         "seed": Integer("seed of the users and of the simulation", *_SEED),
@@ -243,7 +243,7 @@ def begin(namespace: Values, chapter: str) -> ParameterTable:
     table = check(namespace, **CHAPTERS[chapter](namespace))
     values = table.values
     lists = [values[name] for name in _LISTS if name in values]
-    if len({len(each) for each in lists}) > 1 and len(lists) == len(_LISTS):  # type: ignore[arg-type]
+    if len({len(ranks) for ranks in lists}) > 1 and len(lists) == len(_LISTS):  # type: ignore[arg-type]
         raise ParameterError("ranks_a, ranks_b and ranks_c must be lists of the same length")
     m, n = values.get("n_negatives"), values.get("n_items")
     if isinstance(m, int) and isinstance(n, int) and n and m >= n:

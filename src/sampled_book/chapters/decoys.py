@@ -30,8 +30,8 @@ def plot_clean(confidence: float) -> Figure:
     """
     figure, ax = figures.panels(height=4.2)
     sizes = np.unique(np.geomspace(1, 10_000, 60).round().astype(int))
-    levels = sorted({0.9, confidence})
-    limits = {f"{100 * c:g}%": decoys.largest_goodness(sizes, c) for c in levels}
+    confidences = sorted({0.9, confidence})
+    limits = {f"{100 * c:g}%": decoys.largest_goodness(sizes, c) for c in confidences}
     points = {text.removeprefix("g = "): (n, g) for n, text, g in reversed(PRINTED)}
     figures.clean_region(ax, sizes, limits, points, {"10% good": 0.1, "1% good": 0.01})
     ax.set(xlabel="decoys N", ylabel="largest goodness g")
@@ -46,9 +46,11 @@ def published_table() -> Frame:
     """
     rows = []
     for n, text, goodness in PRINTED:
-        need = float(decoys.largest_goodness(n, 0.95))
+        largest_goodness = float(decoys.largest_goodness(n, 0.95))
         clean = 1 - float(decoys.misclassified(n, goodness))
-        rows.append((n, text, f"{need:.7f}", f"1 in {1 / need:,.0f}", clean))
+        rows.append(
+            (n, text, f"{largest_goodness:.7f}", f"1 in {1 / largest_goodness:,.0f}", clean)
+        )
     return pd.DataFrame(rows, columns=["N", "Printed", "Exact g", "Exact rate", "Clean"])
 
 
@@ -64,9 +66,9 @@ def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
     """
     rows = []
     for n in sizes:
-        law = decoys.pmf(n, goodness)
-        shares = [decoys.at_least_share(law, f) for f in (goodness / 2, 2 * goodness)]
-        rows.append((n, *map(_chance, [float(law[0]), decoys.at_least(law, 3), *shares])))
+        pmf = decoys.pmf(n, goodness)
+        shares = [decoys.at_least_share(pmf, share) for share in (goodness / 2, 2 * goodness)]
+        rows.append((n, *map(_chance, [float(pmf[0]), decoys.at_least(pmf, 3), *shares])))
     columns = ["N", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -81,12 +83,14 @@ def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Fra
     rows = []
     for name in benchmark.DATA:
         pool = round(benchmark.ranks(name)["Popular"].n_candidates.mean()) - 1
-        most = [decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes]
-        good = round(goodness * pool)
-        allowed = decoys.largest_in_pool(good, pool, confidence)
-        rows.append((name, benchmark.facts(name)["items"], pool, *most, good, allowed))
-    allow = [f"G, N={n}" for n in sizes]
-    columns = ["Data", "Items", "Unrated", *allow, f"{100 * goodness:g}% good", "N"]
+        max_good = [
+            decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes
+        ]
+        n_good = round(goodness * pool)
+        max_decoys = decoys.largest_in_pool(n_good, pool, confidence)
+        rows.append((name, benchmark.facts(name)["items"], pool, *max_good, n_good, max_decoys))
+    good_columns = [f"G, N={n}" for n in sizes]
+    columns = ["Data", "Items", "Unrated", *good_columns, f"{100 * goodness:g}% good", "N"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -111,15 +115,15 @@ def users_table(
     """
     rows = []
     for rho in correlations:
-        law = decoys.pmf(n_decoys, goodness, rho)
+        pmf = decoys.pmf(n_decoys, goodness, rho)
 
         def short(g: float, rho: float = rho) -> float:
             return float(decoys.pmf(n_decoys, g, rho)[0]) - confidence
 
         limit = brentq(short, 1e-12, 0.999, xtol=1e-15)
-        mean = float(law @ np.arange(n_decoys + 1))
+        mean = float(pmf @ np.arange(n_decoys + 1))
         effective = independent(n_decoys, rho)
-        rows.append((rho, _chance(float(law[0])), mean, effective, f"1 in {1 / limit:,.0f}"))
+        rows.append((rho, _chance(float(pmf[0])), mean, effective, f"1 in {1 / limit:,.0f}"))
     return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "Nₑ", "Needed"])
 
 
@@ -132,9 +136,9 @@ def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> 
     """
     figure, ax = figures.panels(height=3.6)
     x = np.arange(0, min(n_decoys, int(3.5 * n_decoys * goodness) + 5) + 1)
-    laws = {f"ρ = {rho:g}": decoys.pmf(n_decoys, goodness, rho) for rho in correlations}
+    pmfs = {f"ρ = {rho:g}": decoys.pmf(n_decoys, goodness, rho) for rho in correlations}
     figures.curves(
-        ax, x, {name: [decoys.at_least(law, int(k)) for k in x] for name, law in laws.items()}
+        ax, x, {name: [decoys.at_least(pmf, int(k)) for k in x] for name, pmf in pmfs.items()}
     )
     ax.set(xlabel="good decoys", ylabel="probability of at least so many", ylim=(0, 1.03))
     ax.legend()
@@ -151,16 +155,25 @@ def losses_table(
     ['random', '100', 0.0]
     """
     rows = []
-    chosen = [metric(name) for name in metrics]
+    parsed_metrics = [metric(name) for name in metrics]
     for placement in decoys.PLACEMENTS:
         for n in sizes:
-            law = decoys.pmf(n, goodness)
-            values = [decoys.loss(law, decoys.perfect(m, n, n_test, placement)) for m in chosen]
+            pmf = decoys.pmf(n, goodness)
+            values = [
+                decoys.loss(pmf, decoys.perfect(parsed_metric, n, n_test, placement))
+                for parsed_metric in parsed_metrics
+            ]
             rows.append((placement, f"{n:,}", *values))
-        if not any(m.kind == "auc" for m in chosen):
-            full = [decoys.perfect(m, all_good, n_test, placement) for m in chosen]
-            rows.append((placement, "all", *(float(v[0] - v[-1]) for v in full)))
-    return pd.DataFrame(rows, columns=["Good decoys", "N", *(m.label for m in chosen)])
+        if not any(parsed_metric.kind == "auc" for parsed_metric in parsed_metrics):
+            perfect_values = [
+                decoys.perfect(parsed_metric, all_good, n_test, placement)
+                for parsed_metric in parsed_metrics
+            ]
+            rows.append((placement, "all", *(float(v[0] - v[-1]) for v in perfect_values)))
+    return pd.DataFrame(
+        rows,
+        columns=["Good decoys", "N", *(parsed_metric.label for parsed_metric in parsed_metrics)],
+    )
 
 
 def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
@@ -172,13 +185,13 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
     """
     figure, axes = figures.panels(1, 2, height=3.6, sharey=True)
     shares = np.geomspace(0.01, 100, 41) / n_decoys
-    laws = [decoys.pmf(n_decoys, min(1.0, float(share))) for share in shares]
+    pmfs = [decoys.pmf(n_decoys, min(1.0, float(share))) for share in shares]
     for ax, placement in zip(axes, decoys.PLACEMENTS, strict=True):
         values = {
             metric(name).label: decoys.perfect(metric(name), n_decoys, n_test, placement)
             for name in metrics
         }
-        lines = {label: [decoys.loss(law, v) for law in laws] for label, v in values.items()}
+        lines = {label: [decoys.loss(pmf, v) for pmf in pmfs] for label, v in values.items()}
         figures.curves(ax, shares * n_decoys, lines)
         ax.set(xscale="log", title=placement, xlabel="good decoys, gN", ylim=(-0.02, 1.02))
     axes[0].set_ylabel("loss")
@@ -190,22 +203,29 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
     """Gain of the best recommender of each data set if good items above the test item did not
     count, for two shares of good items, and the pairs of recommenders that would change places.
     """
-    rows, of, columns = [], metric(name), [protocols.ALL, "few", "many"]
+    rows, parsed_metric, columns = [], metric(name), [protocols.ALL, "few", "many"]
     pairs = evidence.bundled("pairs").query("estimator == 'naive' and m == 100 and not replacement")
     for data in benchmark.DATA:
         ranks: Mapping[str, RankIntervals] = benchmark.ranks(data)
         values = {
-            who: [float(decoys.uncounted(found, of, g).mean()) for g in (0.0, *goodness)]
-            for who, found in ranks.items()
+            recommender: [
+                float(decoys.uncounted(intervals, parsed_metric, g).mean())
+                for g in (0.0, *goodness)
+            ]
+            for recommender, intervals in ranks.items()
         }
         frame = pd.DataFrame.from_dict(values, orient="index", columns=columns)
         best = str(frame[protocols.ALL].idxmax())
-        turned = protocols.reversed_orders(frame, pairs[pairs["data"] == data], of.name)
+        n_reversed = protocols.reversed_orders(
+            frame, pairs[pairs["data"] == data], parsed_metric.name
+        )
         exact = values[best][0]
         gains = [value / exact - 1 for value in values[best][1:]]
-        rows.append((data, best, exact, *gains, int(turned["few"]), int(turned["many"])))
+        rows.append((data, best, exact, *gains, int(n_reversed["few"]), int(n_reversed["many"])))
     shares = [f"g = {100 * g:g}%" for g in goodness]
-    return pd.DataFrame(rows, columns=["Data", "Best", of.label, *shares, "Turned", "Turned "])
+    return pd.DataFrame(
+        rows, columns=["Data", "Best", parsed_metric.label, *shares, "Turned", "Turned "]
+    )
 
 
 def published_texts() -> Texts:
@@ -239,54 +259,57 @@ def published_texts() -> Texts:
     }
 
 
-def pools_texts(pools: Frame, few: int, many: int, goodness: float) -> Texts:
+def pools_texts(pools: Frame, small_size: int, large_size: int, goodness: float) -> Texts:
     """What the text says of :func:`pools_table`, and of items that differ in the first data set.
 
     There goodness falls as one over an item's place, up to 1, with the same mean.
     """
     last, first = pools.sort_values("Items").iloc[-1], pools.iloc[0]
     unrated = int(first["Unrated"])
-    taste = 1 / np.arange(1, unrated + 1)
-    taste = np.minimum(1, taste * goodness * unrated / taste.sum())
-    mean, size = float(taste.mean()), min(few, unrated)
-    most = pools[f"G, N={many}"]
-    good = last[f"G, N={many}"]
+    item_goodness = 1 / np.arange(1, unrated + 1)
+    item_goodness = np.minimum(1, item_goodness * goodness * unrated / item_goodness.sum())
+    mean, size = float(item_goodness.mean()), min(small_size, unrated)
+    max_good = pools[f"G, N={large_size}"]
+    last_max_good = last[f"G, N={large_size}"]
     return {
-        "zero": int((most == 0).sum()),
+        "zero": int((max_good == 0).sum()),
         "data_sets": len(pools),
         "last_unrated": int(last["Unrated"]),
         "last_rated": int(last["Items"] - last["Unrated"]),
-        "last_good": "none" if pd.isna(good) else int(good),
-        "one_item": (min(1.0, many / float(last["Unrated"])), ".1%"),
+        "last_good": "none" if pd.isna(last_max_good) else int(last_max_good),
+        "one_item": (min(1.0, large_size / float(last["Unrated"])), ".1%"),
         "first_items": int(first["Items"]),
         "alike": (float(decoys.misclassified(size, mean)), ".4f"),
-        "differ": (float(decoys.misclassified_among(size, taste)), ".4f"),
+        "differ": (float(decoys.misclassified_among(size, item_goodness)), ".4f"),
         "fixed": (1 - float(decoys.pmf_in_pool(size, round(mean * unrated), unrated)[0]), ".4f"),
         "fixed_items": round(mean * unrated),
     }
 
 
 def losses_texts(
-    losses: Frame, users: Frame, many: int, goodness: float, first: str, n_test: int
+    losses: Frame, users: Frame, n_decoys: int, goodness: float, first: str, n_test: int
 ) -> Texts:
     """What the text says of :func:`users_table` and, for the first metric, :func:`losses_table`."""
-    top, of = users.iloc[-1], metric(first)
-    by = losses.set_index(["Good decoys", "N"])[of.label]
-    law, rho = decoys.pmf(many, goodness), float(top["Correlation"])
-    ones = [
-        decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(of, n, n_test)) for n in (10, 100, 1_000)
+    last_row, parsed_metric = users.iloc[-1], metric(first)
+    loss_by_cell = losses.set_index(["Good decoys", "N"])[parsed_metric.label]
+    pmf, rho = decoys.pmf(n_decoys, goodness), float(last_row["Correlation"])
+    losses_at_one = [
+        decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(parsed_metric, n, n_test))
+        for n in (10, 100, 1_000)
     ]
-    apart = decoys.loss(decoys.pmf(many, goodness, rho), decoys.perfect(of, many, n_test))
+    correlated_loss = decoys.loss(
+        decoys.pmf(n_decoys, goodness, rho), decoys.perfect(parsed_metric, n_decoys, n_test)
+    )
     return {
-        "mean": f"{many * goodness:g}",
-        "independent_clean": f"{100 * law[0]:.2g}%",
+        "mean": f"{n_decoys * goodness:g}",
+        "independent_clean": f"{100 * pmf[0]:.2g}%",
         "top_rho": f"{rho:g}",
-        "top_effective": (float(top["Nₑ"]), ".0f"),
-        "top_needed": str(top["Needed"]),
-        "top_clean": (float(decoys.pmf(many, goodness, rho)[0]), ".0%"),
-        "loss_label": of.label,
-        "loss_one": ", ".join(f"{value:.4f}" for value in ones),
-        "loss_random": (float(by["random", f"{many:,}"]), ".2f"),
-        "loss_above": (float(by["above", f"{many:,}"]), ".2f"),
-        "loss_correlated": (float(apart), ".2f"),
+        "top_effective": (float(last_row["Nₑ"]), ".0f"),
+        "top_needed": str(last_row["Needed"]),
+        "top_clean": (float(decoys.pmf(n_decoys, goodness, rho)[0]), ".0%"),
+        "loss_label": parsed_metric.label,
+        "loss_one": ", ".join(f"{value:.4f}" for value in losses_at_one),
+        "loss_random": (float(loss_by_cell["random", f"{n_decoys:,}"]), ".2f"),
+        "loss_above": (float(loss_by_cell["above", f"{n_decoys:,}"]), ".2f"),
+        "loss_correlated": (float(correlated_loss), ".2f"),
     }

@@ -49,9 +49,16 @@ def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, In
     """
     height = sum(len(values) + 1 for values in lines.values())
     nan = float("nan")
-    drawn = {u: {k: (v, nan, nan) for k, v in values.items()} for u, values in lines.items()}
+    drawn = {
+        name: {column: (value, nan, nan) for column, value in values.items()}
+        for name, values in lines.items()
+    }
     figure, ax = figures.panels(1, 1, height=1 + 0.23 * height)
-    figures.intervals(ax, drawn, *({u: (e.low, e.high) for u, e in each.items()} for each in bars))
+    figures.intervals(
+        ax,
+        drawn,
+        *({name: (ends.low, ends.high) for name, ends in intervals.items()} for intervals in bars),
+    )
     return figure
 
 
@@ -59,7 +66,7 @@ def plot_answer(
     counts: Counts,
     ranks: Mapping[str, NDArray[np.int64]],
     protocol: Protocol,
-    of: Metric,
+    parsed_metric: Metric,
     confidence: float,
 ) -> Figure:
     """Plot the reported and the exact metric over the identification interval of one log, twice.
@@ -72,30 +79,32 @@ def plot_answer(
     >>> figure.axes[0].get_xlabel()
     'Recall@5'
     """
-    reported, n = estimators.naive(of, protocol).values, protocol.n_items
+    reported, n = estimators.naive(parsed_metric, protocol).values, protocol.n_items
     bars: list[dict[str, Interval]] = [{}, {}]
     for bar, assumption in zip(bars, (None, Assumption()), strict=True):
         for name in counts:
             with suppress(IncompatibleError):
-                bar[name] = interval(counts[name], protocol, of, confidence, assumption=assumption)
+                bar[name] = interval(
+                    counts[name], protocol, parsed_metric, confidence, assumption=assumption
+                )
     lines = {
         name: {
-            "reported": float(reported @ found / found.sum()),
-            "exact": float(of(ranks[name], n_items=n).mean()),
+            "reported": float(reported @ user_counts / user_counts.sum()),
+            "exact": float(parsed_metric(ranks[name], n_items=n).mean()),
         }
-        for name, found in counts.items()
+        for name, user_counts in counts.items()
     }
     figure = plot_inside(lines, *bars)
-    figure.axes[0].set_xlabel(of.label)
+    figure.axes[0].set_xlabel(parsed_metric.label)
     return figure
 
 
 def shape_table(
     counts: Counts,
     protocol: Protocol,
-    of: Metric,
+    parsed_metric: Metric,
     confidence: float,
-    found: Ends,
+    unshaped: Ends,
     shaped: Ends,
     steepness: Sequence[float],
 ) -> Frame:
@@ -103,8 +112,8 @@ def shape_table(
     rows = {}
     for name in counts:
         cells = {
-            "no assumption": found[name, of.label],
-            assumption_name(Assumption()): shaped.get((name, of.label)),
+            "no assumption": unshaped[name, parsed_metric.label],
+            assumption_name(Assumption()): shaped.get((name, parsed_metric.label)),
         }
         for assumption in (
             Assumption(geometric=True),
@@ -113,7 +122,9 @@ def shape_table(
             key = assumption_name(assumption)
             cells[key] = None
             with suppress(IncompatibleError):
-                cells[key] = interval(counts[name], protocol, of, confidence, assumption=assumption)
+                cells[key] = interval(
+                    counts[name], protocol, parsed_metric, confidence, assumption=assumption
+                )
         rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
     return pd.DataFrame(rows).T.reset_index(names="")
 
@@ -121,20 +132,25 @@ def shape_table(
 def shortest_table(
     counts: Counts,
     protocol: Protocol,
-    of: Metric,
+    parsed_metric: Metric,
     confidence: float,
-    found: Ends,
+    unshaped: Ends,
     shaped: Ends,
 ) -> Frame:
     """Widths in percentage points beside the least that any interval can have on average."""
     rows = []
     for name in counts:
-        for assumption, ends in ((None, found), (Assumption(), shaped)):
-            one = ends.get((name, of.label))
-            if one is None:  # the log contradicts the assumption
+        for assumption, ends in ((None, unshaped), (Assumption(), shaped)):
+            log_interval = ends.get((name, parsed_metric.label))
+            if log_interval is None:  # the log contradicts the assumption
                 continue
-            least = shortest(counts[name], protocol, of, confidence, assumption=assumption)
-            cells = {"width": 100 * (one.high - one.low), "least": 100 * least}
+            least_width = shortest(
+                counts[name], protocol, parsed_metric, confidence, assumption=assumption
+            )
+            cells = {
+                "width": 100 * (log_interval.high - log_interval.low),
+                "least": 100 * least_width,
+            }
             cells["ratio"] = cells["width"] / cells["least"]
             rows.append({"": name, "assumption": assumption_name(assumption), **cells})
     return pd.DataFrame(rows)
@@ -143,7 +159,7 @@ def shortest_table(
 def most_decided(
     ranks: Mapping[str, NDArray[np.int64]],
     protocol: Protocol,
-    of: Metric,
+    parsed_metric: Metric,
     confidence: float,
     sizes: Sequence[int],
 ) -> dict[str, list[float]]:
@@ -157,18 +173,22 @@ def most_decided(
     """
     n_items, (better, worse) = int(protocol.n_items), ranks.values()
     users = float(better.size)
-    if of(better, n_items).sum() < of(worse, n_items).sum():
+    if parsed_metric(better, n_items).sum() < parsed_metric(worse, n_items).sum():
         better, worse = worse, better
-    one, two = (np.bincount(each - 1, minlength=n_items) / users for each in (better, worse))
-    found: dict[str, list[float]] = {}
+    better_pmf, worse_pmf = (
+        np.bincount(user_ranks - 1, minlength=n_items) / users for user_ranks in (better, worse)
+    )
+    shares_by_assumption: dict[str, list[float]] = {}
     for assumption in (None, Assumption()):
         shares = []
         for m in sizes:
             kinds = np.array([[m, 1, 1, n_items]])
-            parts = bets.partition(kinds, np.ones(1), of, protocol.replacement)
-            shares.append(100.0 * decidable(parts, assumption, confidence, one, two, users))
-        found[assumption_name(assumption)] = shares
-    return found
+            parts = bets.partition(kinds, np.ones(1), parsed_metric, protocol.replacement)
+            shares.append(
+                100.0 * decidable(parts, assumption, confidence, better_pmf, worse_pmf, users)
+            )
+        shares_by_assumption[assumption_name(assumption)] = shares
+    return shares_by_assumption
 
 
 def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
@@ -190,7 +210,11 @@ def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) ->
 
 
 def intervals_table(
-    found: Ends, shaped: Ends, exact: Mapping[tuple[str, str], float], values: Values, of: list[str]
+    unshaped: Ends,
+    shaped: Ends,
+    exact: Mapping[tuple[str, str], float],
+    values: Values,
+    columns: list[str],
 ) -> Frame:
     """Ranges, the exact metric and what some corrections say, in percent, by metric and name."""
     rows = [
@@ -199,25 +223,25 @@ def intervals_table(
             "no assumption": _range(ends),
             assumption_name(Assumption()): _range(shaped.get((name, key))),
             "exact": 100 * exact[name, key],
-            **{column: 100 * values[name, key, column] for column in of},
+            **{column: 100 * values[name, key, column] for column in columns},
         }
-        for (name, key), ends in found.items()
+        for (name, key), ends in unshaped.items()
     ]
     return pd.DataFrame(rows)
 
 
 def inside_texts(
-    found: Ends,
+    unshaped: Ends,
     shaped: Ends,
     exact: Mapping[tuple[str, str], float],
     values: Values,
     chosen: Mapping[str, Metric],
 ) -> Texts:
-    """Widths of the identification intervals, and which corrections lie in them. `found` assumes
+    """Widths of the identification intervals, and which corrections lie in them. `unshaped` assumes
     nothing; `shaped` has a shape and may lack some keys; `values` are by correction,
     "uncorrected" among them; the first of the `chosen` metrics is that of the text.
     """
-    names, label = list(dict.fromkeys(name for name, _ in found)), next(iter(chosen))
+    names, label = list(dict.fromkeys(name for name, _ in unshaped)), next(iter(chosen))
 
     def inside(ends: Ends, key: tuple[str, str, str]) -> bool:
         return ends[key[:2]].low <= values[key] <= ends[key[:2]].high
@@ -225,30 +249,32 @@ def inside_texts(
     def widest(ends: Ends) -> str:
         return f"{100 * max(e.high - e.low for k, e in ends.items() if k[1] == label):.0f}"
 
-    others = [key for key in values if key[2] != "uncorrected"]
+    corrected_keys = [key for key in values if key[2] != "uncorrected"]
     naive = [k for k in values if k[2] == "uncorrected" and chosen[k[1]].kind != "auc"]
     beyond = {
-        f"{column} of {key}" for u, key, column in others if not inside(found, (u, key, column))
+        f"{column} of {key}"
+        for recommender, key, column in corrected_keys
+        if not inside(unshaped, (recommender, key, column))
     }
-    picked = [100 * values[k] for k in others if k[:2] == (names[0], label)]
-    level = [100 * exact[name, label] for name in names]
-    held = sum(e.low <= exact[k] <= e.high for k, e in found.items())
+    first_values = [100 * values[k] for k in corrected_keys if k[:2] == (names[0], label)]
+    exact_percents = [100 * exact[name, label] for name in names]
+    n_held = sum(e.low <= exact[k] <= e.high for k, e in unshaped.items())
     return {
         "id_names": ", ".join(names),
         "id_label": label,
-        "id_width": widest(found),
-        "id_spread": f"{max(level) - min(level):.1f}",
-        "id_held": int(held),
+        "id_width": widest(unshaped),
+        "id_spread": f"{max(exact_percents) - min(exact_percents):.1f}",
+        "id_held": int(n_held),
         "id_shape_width": widest(shaped),
-        "id_shape_inside": sum(k[:2] in shaped and inside(shaped, k) for k in others),
-        "id_of": len(found),
-        "id_inside": sum(inside(found, k) for k in others),
+        "id_shape_inside": sum(k[:2] in shaped and inside(shaped, k) for k in corrected_keys),
+        "id_of": len(unshaped),
+        "id_inside": sum(inside(unshaped, k) for k in corrected_keys),
         "id_beyond": ", ".join(sorted(beyond)) or "none",
-        "id_from": f"{min(picked):.1f}",
-        "id_to": f"{max(picked):.1f}",
+        "id_from": f"{min(first_values):.1f}",
+        "id_to": f"{max(first_values):.1f}",
         "id_first": names[0],
-        "id_others": len(others),
-        "id_refuted": sum(not inside(found, k) for k in naive),
+        "id_others": len(corrected_keys),
+        "id_refuted": sum(not inside(unshaped, k) for k in naive),
         "id_naive": len(naive),
     }
 
@@ -273,7 +299,7 @@ class Bet:
 
 
 def bets_against(
-    of: Metric,
+    parsed_metric: Metric,
     protocol: Protocol,
     users: int,
     confidence: float,
@@ -293,12 +319,14 @@ def bets_against(
     True
     """
     kind = [[protocol.n_negatives, 1, 1, protocol.n_items]]
-    parts = bets.partition(np.array(kind), np.array([float(users)]), of, protocol.replacement)
-    made = bets.build(parts, assumption, log_evidence_needed(confidence), users)
+    parts = bets.partition(
+        np.array(kind), np.array([float(users)]), parsed_metric, protocol.replacement
+    )
+    built_bets = bets.build(parts, assumption, log_evidence_needed(confidence), users)
     x = np.arange(protocol.n_negatives + 1)
-    chosen = made.sign == sign
-    h = made.values(bets.Rows(np.zeros_like(x), x))[chosen].T
-    return Bet(h, sign * made.slope[chosen], made.certificates[chosen, 0])
+    has_sign = built_bets.sign == sign
+    h = built_bets.values(bets.Rows(np.zeros_like(x), x))[has_sign].T
+    return Bet(h, sign * built_bets.slope[has_sign], built_bets.certificates[has_sign, 0])
 
 
 def plot_wealth(
@@ -306,30 +334,30 @@ def plot_wealth(
     ranks: NDArray[np.int64],
     protocol: Protocol,
     values: Mapping[str, float],
-    wanted: float,
+    threshold: float,
     logs: int,
     rng: np.random.Generator,
 ) -> tuple[Figure, dict[str, int]]:
     """Plot the wealth of a bet against each value over the users of several logs, a panel for each
-    value; how many logs refute it. Each log has the users in another order; wealth of `wanted`
+    value; how many logs refute it. Each log has the users in another order; wealth of `threshold`
     refutes.
     """
     figure, axes = figures.panels(1, len(values), height=3.4, sharey=True)
     users = np.arange(1, ranks.size + 1)
     shown = np.unique(np.linspace(0, users.size - 1, 400).astype(int))
-    over, shade = dict.fromkeys(values, 0), figures.MARKS[0]["color"]
+    n_refuting, shade = dict.fromkeys(values, 0), figures.MARKS[0]["color"]
     for _ in range(logs):
         above = protocol.draw(rng.permutation(ranks), rng) - 1
         for ax, (title, value) in zip(np.ravel(axes), values.items(), strict=True):
             wealth = bet.wealth(above, value)
-            over[title] += int(wealth[-1] >= wanted)
+            n_refuting[title] += int(wealth[-1] >= threshold)
             ax.plot(users[shown], wealth[shown], color=shade, linewidth=0.8, alpha=0.7)
     for ax, title in zip(np.ravel(axes), values, strict=True):
-        ax.axhline(wanted, color="black", linestyle="--", linewidth=1.2)
+        ax.axhline(threshold, color="black", linestyle="--", linewidth=1.2)
         ax.axhline(1.0, color="black", linewidth=0.6)
         ax.set(yscale="log", ylim=(1e-6, 1e6), title=title, xlabel="users")
     np.ravel(axes)[0].set_ylabel("wealth")
-    return figure, over
+    return figure, n_refuting
 
 
 #: Logs of 600 whose 95% interval missed, by the number of catalogue sizes, when the library judged
@@ -346,13 +374,13 @@ def missed(sizes: int, logs: int, users: int = 1_000) -> int:
     0
     """
     distinct = np.geomspace(60, 300, sizes).round().astype(int)
-    of_user, count = np.resize(distinct, users), 0
+    catalogue_sizes, n_missed = np.resize(distinct, users), 0
     protocols = [Protocol(int(size), 10) for size in distinct]
     for seed in range(logs):
-        above = np.random.default_rng(seed).binomial(10, 10 / (of_user - 1))
-        counts = [np.bincount(above[of_user == size], minlength=11) for size in distinct]
-        count += int(interval(counts, protocols, "recall@10").low > 0)
-    return count
+        above = np.random.default_rng(seed).binomial(10, 10 / (catalogue_sizes - 1))
+        counts = [np.bincount(above[catalogue_sizes == size], minlength=11) for size in distinct]
+        n_missed += int(interval(counts, protocols, "recall@10").low > 0)
+    return n_missed
 
 
 def missed_table(logs: int) -> Frame:
@@ -360,10 +388,10 @@ def missed_table(logs: int) -> Frame:
     rows = [
         {
             "Catalogue sizes": sizes,
-            "Likelihood": f"{old} of 600",
+            "Likelihood": f"{missed_by_likelihood} of 600",
             "Bets": f"{missed(sizes, logs)} of {logs}",
         }
-        for sizes, old in MISSED_BY_LIKELIHOOD.items()
+        for sizes, missed_by_likelihood in MISSED_BY_LIKELIHOOD.items()
     ]
     return pd.DataFrame(rows)
 
@@ -375,9 +403,9 @@ def exercises(
     n, m = protocol.n_items, protocol.n_negatives
     assert isinstance(n, int)
     single, recall = Protocol(n, 1, replacement=protocol.replacement), metric("recall@10")
-    law = single.pmf(ranks).mean(axis=0)
-    by_hand = min(1.0, float(law[0]) * (n - 1) / (n - 10))
-    of_bets = interval(law, single, recall, users=inf).high
+    pmf = single.pmf(ranks).mean(axis=0)
+    by_hand = min(1.0, float(pmf[0]) * (n - 1) / (n - 10))
+    of_bets = interval(pmf, single, recall, users=inf).high
     assert abs(of_bets - by_hand) < 0.01
     large = Protocol(10**6, m, replacement=protocol.replacement)
     million = interval(counts, large, recall, confidence)

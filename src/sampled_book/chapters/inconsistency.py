@@ -45,34 +45,39 @@ class Course:
 
     def relative(self) -> Course:
         """The same as multiples of the mean of all recommenders, at each number of negatives."""
-        level = self.expected.mean(axis=1)
+        mean = self.expected.mean(axis=1)
         exact = pd.Series(self.exact)
-        crossings = [(m, height / float(level[m])) for m, height in self.crossings]
-        expected = self.expected.div(level, axis=0)
+        crossings = [(m, height / float(mean[m])) for m, height in self.crossings]
+        expected = self.expected.div(mean, axis=0)
         return Course(self.orders, expected, dict(exact / exact.mean()), crossings)
 
 
 def course(
-    ranks: Mapping[str, ArrayLike], of: Metric | str, protocol: Protocol, points: int = 40
+    ranks: Mapping[str, ArrayLike],
+    metric_or_name: Metric | str,
+    protocol: Protocol,
+    points: int = 40,
 ) -> Course:
     """Expected metrics for 1 to as many negatives as the protocol has, at `points` numbers evenly
     spaced in logarithms, and at those where the order changes, and just before. `ranks` are of
     the same instances under each recommender.
     """
-    chosen = metric(of)
-    orders = order_by_negatives(ranks, chosen, protocol)
+    parsed_metric = metric(metric_or_name)
+    orders = order_by_negatives(ranks, parsed_metric, protocol)
     grid = np.geomspace(1, orders.n_negatives, points).astype(int).tolist()
     sizes = {*grid, orders.n_negatives, *orders.flips, *(m - 1 for m in orders.flips)}
     expected = pd.DataFrame(
         {
             m: {
-                name: float(naive(chosen, replace(protocol, n_negatives=m)).expected(r).mean())
+                name: float(
+                    naive(parsed_metric, replace(protocol, n_negatives=m)).expected(r).mean()
+                )
                 for name, r in ranks.items()
             }
             for m in sorted(sizes)
         }
     ).T
-    exact = {name: float(chosen(r, protocol.n_items).mean()) for name, r in ranks.items()}
+    exact = {name: float(parsed_metric(r, protocol.n_items).mean()) for name, r in ranks.items()}
     crossings = []
     for m in orders.flips:
         before, after = (expected.loc[size].to_dict() for size in (m - 1, m))
@@ -82,7 +87,7 @@ def course(
     return Course(orders, expected, exact, crossings)
 
 
-def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
+def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
     """Plot a panel for each metric: curves, circles where they cross, black exact values, a dotted
     line at `n_negatives`. `relative` plots multiples of the mean of all recommenders, on its own
     axis for each metric.
@@ -93,25 +98,25 @@ def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool =
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['A', 'C']
     """
-    figure, axes = figures.grid(len(found), 2.9)
-    for ax, (label, each) in zip(axes, found.items(), strict=True):
-        of = each.relative() if relative else each
+    figure, axes = figures.grid(len(courses), 2.9)
+    for ax, (label, metric_course) in zip(axes, courses.items(), strict=True):
+        shown_course = metric_course.relative() if relative else metric_course
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
-        curves = {str(name): of.expected[name] for name in of.expected}
-        figures.expected_curves(ax, of.expected.index, curves, of.exact)
-        for m, height in of.crossings:
+        curves = {str(name): shown_course.expected[name] for name in shown_course.expected}
+        figures.expected_curves(ax, shown_course.expected.index, curves, shown_course.exact)
+        for m, height in shown_course.crossings:
             ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
         ax.set(title=label, xlabel="")
         if not relative:
             ax.set_ylim(-0.06, 1.06)
-        figures.beside(ax, of.exact, x=1.07, gap=0.12)
+        figures.beside(ax, shown_course.exact, x=1.07, gap=0.12)
     figure.supxlabel("negatives m", fontsize=12)
     if relative:
         figure.supylabel("multiple of the mean", fontsize=12)
     return figure
 
 
-def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
+def orders_table(courses: Mapping[str, Course], n_negatives: int) -> Frame:
     """Orders by each metric, best first: exact and sampled, and the least number of negatives from
     which the latter is right.
 
@@ -122,22 +127,32 @@ def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
     """
     columns = ["Metric", "Exact order", f"With {n_negatives} negatives", "Right from m ="]
     rows = [
-        (label, *(o.replace(" ", "\N{NO-BREAK SPACE}") for o in orders), each.orders.starts[-1])
-        for label, each in found.items()
-        for orders in [(each.orders.exact, each.orders.at(n_negatives))]
+        (
+            label,
+            *(order.replace(" ", "\N{NO-BREAK SPACE}") for order in orders),
+            metric_course.orders.starts[-1],
+        )
+        for label, metric_course in courses.items()
+        for orders in [(metric_course.orders.exact, metric_course.orders.at(n_negatives))]
     ]
     return pd.DataFrame(rows, columns=columns)
 
 
-def averaged(intervals: RankIntervals, of: Metric | str, n_negatives: int) -> float:
+def averaged(intervals: RankIntervals, metric_or_name: Metric | str, n_negatives: int) -> float:
     """Expected sampled metric of one recommender, averaged over its users and all orders of ties;
     negatives without replacement.
     """
-    estimator = naive(metric(of), Protocol(intervals.n_candidates, n_negatives, replacement=False))
-    expected, tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
-    if tied.any():
-        counts = intervals.n_better[tied], intervals.n_tied[tied], intervals.n_candidates[tied]
-        expected[tied] = RankIntervals(*counts).sampled_pmf(n_negatives) @ estimator.values
+    estimator = naive(
+        metric(metric_or_name), Protocol(intervals.n_candidates, n_negatives, replacement=False)
+    )
+    expected, is_tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
+    if is_tied.any():
+        counts = (
+            intervals.n_better[is_tied],
+            intervals.n_tied[is_tied],
+            intervals.n_candidates[is_tied],
+        )
+        expected[is_tied] = RankIntervals(*counts).sampled_pmf(n_negatives) @ estimator.values
     return float(expected.mean())
 
 
@@ -153,18 +168,18 @@ def reversal_texts(
     >>> texts["ap_exact"], texts["ap_sampled"], float(texts["wins"][0])
     ('C > B > A', 'A > B > C', 1.0)
     """
-    m, means = protocol.n_negatives, naive("ap", protocol)
-    sampled = {name: float(means.expected(r).mean()) for name, r in ranks.items()}
+    m, estimator = protocol.n_negatives, naive("ap", protocol)
+    sampled = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
     gap = ap.expected["B"] - ap.expected["A"]
-    whole = replace(protocol, n_negatives=ap.orders.n_negatives)
+    full_protocol = replace(protocol, n_negatives=ap.orders.n_negatives)
     texts: Texts = {f"sampled_{name}": (value, ".2f") for name, value in sampled.items()}
     for name in ("ap", "ndcg", "recall@10"):
         for a, b in ("AB", "AC", "BC"):
-            found = order_by_negatives({a: ranks[a], b: ranks[b]}, name, whole)
-            flips = " and ".join(f"{size:,}" for size in found.flips) or "none"
+            pair_orders = order_by_negatives({a: ranks[a], b: ranks[b]}, name, full_protocol)
+            flips = " and ".join(f"{size:,}" for size in pair_orders.flips) or "none"
             texts[f"{name.split('@')[0]}_{a}{b}"] = flips
             if (name, a) == ("recall@10", "B"):
-                texts["recall_right"] = found.right_from or "none"
+                texts["recall_right"] = pair_orders.right_from or "none"
     return texts | {
         "m": m,
         "n": protocol.n_items,
@@ -186,7 +201,15 @@ def reversal_exercises() -> Texts:
     """
     texts: Texts = {}
     for name in ("ap", "ndcg", "auc"):
-        one, two, three = (float(value) for value in metric(name)([1, 2, 3], 3))
-        texts |= {f"left_{name}": (one + 2 * three, ".3f"), f"right_{name}": (3 * two, ".3f")}
-    pair, drawn = {name: TOY[name] for name in "AB"}, Protocol(10_000, 9_999, replacement=False)
-    return texts | {"tie": order_by_negatives(pair, "recall@10", drawn).right_from}
+        first_value, second_value, third_value = (
+            float(value) for value in metric(name)([1, 2, 3], 3)
+        )
+        texts |= {
+            f"left_{name}": (first_value + 2 * third_value, ".3f"),
+            f"right_{name}": (3 * second_value, ".3f"),
+        }
+    pair_ranks, protocol = (
+        {name: TOY[name] for name in "AB"},
+        Protocol(10_000, 9_999, replacement=False),
+    )
+    return texts | {"tie": order_by_negatives(pair_ranks, "recall@10", protocol).right_from}

@@ -15,24 +15,30 @@ from .inconsistency import averaged
 
 
 def opening(
-    intervals: Mapping[str, RankIntervals], of: Metric | str, n_negatives: int, points: int = 20
+    intervals: Mapping[str, RankIntervals], metric: Metric | str, n_negatives: int, points: int = 20
 ) -> tuple[Frame, dict[str, float], Texts]:
     """Recall of X, Y and Z in percent by the number of negatives, averaged over ties, exact values,
     and text values. At `n_negatives` the order of X and Z is wrong, and one larger number
     corrects it; `points` numbers from 10 to all.
     """
     n = next(iter(intervals.values())).n_candidates
-    whole = int(n.min()) - 1
-    sizes = {*np.geomspace(10, whole, points).round().astype(int).tolist(), n_negatives}
+    largest = int(n.min()) - 1
+    sizes = {*np.geomspace(10, largest, points).round().astype(int).tolist(), n_negatives}
     rows = {
-        m: {name: 100 * averaged(each, of, m) for name, each in intervals.items()}
+        m: {
+            name: 100 * averaged(rank_intervals, metric, m)
+            for name, rank_intervals in intervals.items()
+        }
         for m in sorted(sizes)
     }
-    exact = {name: 100 * float(each.evaluate(of).mean()) for name, each in intervals.items()}
-    wrong, right = n_negatives, whole  # X is ahead of Z at the first and not at the second
+    exact = {
+        name: 100 * float(rank_intervals.evaluate(metric).mean())
+        for name, rank_intervals in intervals.items()
+    }
+    wrong, right = n_negatives, largest  # X is ahead of Z at the first and not at the second
     while right - wrong > 1:
         middle = (wrong + right) // 2
-        if averaged(intervals["X"], of, middle) < averaged(intervals["Z"], of, middle):
+        if averaged(intervals["X"], metric, middle) < averaged(intervals["Z"], metric, middle):
             right = middle
         else:
             wrong = middle

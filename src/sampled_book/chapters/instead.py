@@ -28,14 +28,16 @@ class Bench:
     """
 
     def __init__(
-        self, folder: str | Path = "", of: str = "recall@10", n_negatives: int = 100
+        self, folder: str | Path = "", metric_or_name: str = "recall@10", n_negatives: int = 100
     ) -> None:
-        self.of, self.n_negatives = metric(of).name, n_negatives
+        self.of, self.n_negatives = metric(metric_or_name).name, n_negatives
         tables = {kind: evidence.every(kind, folder) for kind in evidence.KINDS}
-        known = set(tables["errors"].query("m == @n_negatives")["data"])
-        self.where = {name: at for name, at in benchmark.every(folder).items() if name in known}
-        self.tables = {kind: each[each["data"].isin(known)] for kind, each in tables.items()}
-        ranks = {name: benchmark.ranks(name, at) for name, at in self.where.items()}
+        data_names = set(tables["errors"].query("m == @n_negatives")["data"])
+        self.where = {
+            name: path for name, path in benchmark.every(folder).items() if name in data_names
+        }
+        self.tables = {kind: each[each["data"].isin(data_names)] for kind, each in tables.items()}
+        ranks = {name: benchmark.ranks(name, path) for name, path in self.where.items()}
         self.candidates = {
             name: float(each[protocols.POPULAR].n_candidates.mean()) for name, each in ranks.items()
         }
@@ -43,8 +45,8 @@ class Bench:
     def cell(self, kind: str) -> pd.DataFrame:
         """The rows of a table with the metric and the number of negatives, without replacement."""
         table = self.tables[kind]
-        kept = (table["metric"] == self.of) & (table["m"] == self.n_negatives)
-        return table[kept & ~table["replacement"]] if "replacement" in table else table[kept]
+        in_cell = (table["metric"] == self.of) & (table["m"] == self.n_negatives)
+        return table[in_cell & ~table["replacement"]] if "replacement" in table else table[in_cell]
 
     def means(self, name: str) -> pd.DataFrame:
         """:func:`sampled_book.experiments.protocols.means` of a data set."""
@@ -55,33 +57,36 @@ class Bench:
 
 def fewer_users(bench: Bench) -> Found:
     """All items for fewer users: fewer wrong verdicts than among negatives for as many scores."""
-    few = bench.cell("fewer").set_index("data")["said_wrong"]
+    fewer_wrong = bench.cell("fewer").set_index("data")["said_wrong"]
     naive = bench.cell("pairs").query("estimator == 'naive'")
-    all_users = evidence.settled_pairs(naive).groupby("data")["said_wrong"].mean()
+    all_wrong = evidence.settled_pairs(naive).groupby("data")["said_wrong"].mean()
     return {
-        name: (f"{few[name]:.1%} / {all_users[name]:.0%}", bool(few[name] < all_users[name]))
+        name: (
+            f"{fewer_wrong[name]:.1%} / {all_wrong[name]:.0%}",
+            bool(fewer_wrong[name] < all_wrong[name]),
+        )
         for name in bench.where
-        if name in all_users.index
+        if name in all_wrong.index
     }
 
 
 def choice_of_negatives(bench: Bench) -> Found:
     """How negatives are drawn moves the report by more than a tenth."""
-    found = {}
+    outcomes = {}
     for name in bench.where:
         average = bench.means(name).mean()
         drawn = f"{bench.n_negatives} by popularity"
         ratio = average[drawn] / average[f"{bench.n_negatives} uniform"]
-        found[name] = f"× {ratio:.2f}", abs(ratio - 1) > 0.1
-    return found
+        outcomes[name] = f"× {ratio:.2f}", abs(ratio - 1) > 0.1
+    return outcomes
 
 
 def order(bench: Bench) -> Found:
     """Some pairs are in the wrong order in expectation."""
-    known = evidence.naive_orders(bench.cell("pairs")).set_index("data")
+    orders = evidence.naive_orders(bench.cell("pairs")).set_index("data")
     return {
         str(name): (f"{row['reversed']} of {row['pairs']}", row["reversed"] > 0)
-        for name, row in known.to_dict("index").items()
+        for name, row in orders.to_dict("index").items()
     }
 
 
@@ -89,17 +94,17 @@ def enough(bench: Bench) -> Found:
     """As large a share of the catalogue as is enough on all other data sets is enough."""
     table = bench.tables["pairs"]
     orders = evidence.naive_orders(table[~table["replacement"] & (table["metric"] == bench.of)])
-    known = evidence.enough_negatives(orders, bench.candidates).set_index("data")
+    share_rows = evidence.enough_negatives(orders, bench.candidates).set_index("data")
     return {
         str(name): (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
-        for name, row in known[known["cells"] > 0].to_dict("index").items()
+        for name, row in share_rows[share_rows["cells"] > 0].to_dict("index").items()
     }
 
 
 def verdicts(bench: Bench) -> Found:
     """Of the verdicts that `compare` gives at most one in twenty is wrong."""
-    said = bench.cell("verdicts").dropna(subset="right")
-    wrong = (~said["right"].astype(bool)).groupby(said["data"]).agg(["sum", "size"])
+    decided = bench.cell("verdicts").dropna(subset="right")
+    wrong = (~decided["right"].astype(bool)).groupby(decided["data"]).agg(["sum", "size"])
     return {
         str(name): (f"{row['sum']} of {row['size']}", 20 * row["sum"] <= row["size"])
         for name, row in wrong.to_dict("index").items()
@@ -109,10 +114,10 @@ def verdicts(bench: Bench) -> Found:
 def correction(bench: Bench) -> Found:
     """The correction that errs least on all other data sets errs less than the naive metric."""
     summary = evidence.by_correction(bench.cell("errors"), bench.cell("pairs"))
-    known = evidence.best_correction(summary, "rmse").set_index("data")
+    best_corrections = evidence.best_correction(summary, "rmse").set_index("data")
     return {
         str(name): (f"{row['value'] / row['naive']:.2f}", row["value"] < row["naive"])
-        for name, row in known.to_dict("index").items()
+        for name, row in best_corrections.to_dict("index").items()
     }
 
 
@@ -120,29 +125,32 @@ def good_items(bench: Bench, goodness: float = 0.01) -> Found:
     """Fewer negatives than the evaluation has hold no good item with 95% probability."""
     from ..experiments.decoys import largest_in_pool
 
-    found = {}
+    outcomes = {}
     for name, items in bench.candidates.items():
-        most = largest_in_pool(round(goodness * items), round(items), 0.95)
-        found[name] = f"{most}", most < bench.n_negatives
-    return found
+        max_decoys = largest_in_pool(round(goodness * items), round(items), 0.95)
+        outcomes[name] = f"{max_decoys}", max_decoys < bench.n_negatives
+    return outcomes
 
 
 def popular(bench: Bench) -> Found:
     """Popular is nearer to the best among negatives than among all items."""
-    found = {}
+    outcomes = {}
     for name in bench.where:
         means = bench.means(name)[[f"{bench.n_negatives} uniform", protocols.ALL]]
-        near, far = (means.loc[protocols.POPULAR] / means.max()).to_numpy(float)
-        found[name] = f"{near:.2f} / {far:.2f}", bool(near > far)
-    return found
+        ratio_sampled, ratio_exact = (means.loc[protocols.POPULAR] / means.max()).to_numpy(float)
+        outcomes[name] = (
+            f"{ratio_sampled:.2f} / {ratio_exact:.2f}",
+            bool(ratio_sampled > ratio_exact),
+        )
+    return outcomes
 
 
 def ties(bench: Bench) -> Found:
     """Which of its ties comes first moves the report of some recommender by more than a tenth."""
     effects = bench.cell("effects").set_index("data")
     moved = (effects["first"] - effects["last"]) / effects["sampled"]
-    most = moved.groupby(level=0, sort=False).max()
-    return {str(name): (f"{size:.0%}", bool(size > 0.1)) for name, size in most.items()}
+    max_moved = moved.groupby(level=0, sort=False).max()
+    return {str(name): (f"{size:.0%}", bool(size > 0.1)) for name, size in max_moved.items()}
 
 
 #: What each rule says in short, what is shown of a data set, and what tries it.
@@ -171,11 +179,11 @@ def tried(bench: Bench) -> pd.DataFrame:
     does.
     """
     rows = []
-    for rule, (shown, tries) in RULES.items():
-        found = tries(bench)
-        row = {name: found[name][0] if name in found else "–" for name in bench.where}
-        holds = sum(right for _, right in found.values())
-        rows.append({"Rule": rule, "Shown": shown} | row | {"Holds": f"{holds} of {len(found)}"})
+    for rule, (shown, rule_function) in RULES.items():
+        outcomes = rule_function(bench)
+        row = {name: outcomes[name][0] if name in outcomes else "–" for name in bench.where}
+        holds = sum(does_hold for _, does_hold in outcomes.values())
+        rows.append({"Rule": rule, "Shown": shown} | row | {"Holds": f"{holds} of {len(outcomes)}"})
     return pd.DataFrame(rows)
 
 
@@ -188,11 +196,16 @@ def seconds(bench: Bench) -> pd.DataFrame:
     many scores as one hundred negatives.
     """
     rows = []
-    for name, at in bench.where.items():
-        facts = benchmark.facts(name, at)
-        spent = [each["processor seconds"] for each in facts["recommenders"].values()]
-        training = sum(each["tuning"] + each["training"] for each in spent)
-        ranking = sum(each["ranking"] for each in spent)
+    for name, path in bench.where.items():
+        facts = benchmark.facts(name, path)
+        spent = [
+            seconds_by_stage["processor seconds"]
+            for seconds_by_stage in facts["recommenders"].values()
+        ]
+        training = sum(
+            seconds_by_stage["tuning"] + seconds_by_stage["training"] for seconds_by_stage in spent
+        )
+        ranking = sum(seconds_by_stage["ranking"] for seconds_by_stage in spent)
         sizes = facts["users"], facts["items"]
         times = bench.candidates[name] / 101
         rows.append((name, *sizes, training, ranking, ranking / training, times))
@@ -206,19 +219,23 @@ def moved(bench: Bench) -> pd.DataFrame:
     deviation).
     """
     table = bench.tables["errors"]
-    kept = table[(table["metric"] == bench.of) & (table["estimator"] == "naive")]
-    kept = kept[kept["recommender"] != protocols.FLOOR]
-    kept = kept.assign(report=kept["exact"] + kept["bias"])
+    naive_rows = table[(table["metric"] == bench.of) & (table["estimator"] == "naive")]
+    naive_rows = naive_rows[naive_rows["recommender"] != protocols.FLOOR]
+    naive_rows = naive_rows.assign(report=naive_rows["exact"] + naive_rows["bias"])
     rows = []
     for name in bench.where:
         means = bench.means(name).mean()
         base = means.pop(f"{bench.n_negatives} uniform")
         means = means.drop(protocols.ALL) / base - 1
-        own = kept[(kept["data"] == name) & (kept["m"] == bench.n_negatives)]
-        again = own[own["replacement"]]["report"].mean() / base - 1
-        seed = own[~own["replacement"]]["sd"].mean() / base
-        named = {str(key).removeprefix(f"{bench.n_negatives} "): v for key, v in means.items()}
-        rows.append({"Data": name} | named | {"again": again, "seed": seed})
+        cell_rows = naive_rows[
+            (naive_rows["data"] == name) & (naive_rows["m"] == bench.n_negatives)
+        ]
+        with_replacement = cell_rows[cell_rows["replacement"]]["report"].mean() / base - 1
+        seed = cell_rows[~cell_rows["replacement"]]["sd"].mean() / base
+        changes = {
+            str(key).removeprefix(f"{bench.n_negatives} "): change for key, change in means.items()
+        }
+        rows.append({"Data": name} | changes | {"again": with_replacement, "seed": seed})
     return pd.DataFrame(rows)
 
 
@@ -230,10 +247,10 @@ def most_tied(bench: Bench) -> pd.DataFrame:
     effects = bench.cell("effects")
     effects = effects.assign(moved=(effects["first"] - effects["last"]) / effects["sampled"])
     rows = []
-    for name, at in bench.where.items():
-        own = effects[effects["data"] == name]
-        row = own.sort_values("moved").iloc[-1]
-        ranks = benchmark.ranks(name, at)[row["recommender"]]
+    for name, path in bench.where.items():
+        data_effects = effects[effects["data"] == name]
+        row = data_effects.sort_values("moved").iloc[-1]
+        ranks = benchmark.ranks(name, path)[row["recommender"]]
         ends = [ranks.evaluate(bench.of, ties).mean() for ties in ("optimistic", "pessimistic")]
         among_all = (ends[0] - ends[1]) / ranks.evaluate(bench.of).mean()
         rows.append((name, row["recommender"], row["moved"], among_all))

@@ -28,16 +28,20 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         "ap": (2, (-4, -16), "right"),
         "ndcg": (30, (4, 8), "left"),
     }
-    for m in shapes:
-        style = {"drawstyle": "steps-post"} if m.k else {}
-        ax.plot(grid, m(grid, n_items), "k", lw=2, **style)
-        at, up, side = places.get(m.kind, (m.k or 1, (4, 30), "left"))
-        height = float(m(at, n_items))
-        ax.annotate(m.label, (at, height), up, textcoords="offset points", ha=side)
+    for parsed_metric in shapes:
+        style = {"drawstyle": "steps-post"} if parsed_metric.k else {}
+        ax.plot(grid, parsed_metric(grid, n_items), "k", lw=2, **style)
+        rank, offset, alignment = places.get(
+            parsed_metric.kind, (parsed_metric.k or 1, (4, 30), "left")
+        )
+        height = float(parsed_metric(rank, n_items))
+        ax.annotate(
+            parsed_metric.label, (rank, height), offset, textcoords="offset points", ha=alignment
+        )
     for depth, (name, mark) in enumerate(figures.marks(ranks).items(), 1):
-        found = np.asarray(ranks[name])
-        line = np.full(found.size, -0.1 * depth)
-        ax.plot(found, line, mark["marker"], color=mark["color"], ms=7)
+        item_ranks = np.asarray(ranks[name])
+        line = np.full(item_ranks.size, -0.1 * depth)
+        ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
     figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)})
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="worth")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
@@ -56,13 +60,18 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
     """
     ap, ndcg = metric("ap"), metric("ndcg")
     tail = {
-        m.label: sum(float(m(r)) for r in ranks["B"] if r > 100) / len(ranks["B"])
-        for m in (ap, ndcg)
+        parsed_metric.label: sum(float(parsed_metric(r)) for r in ranks["B"] if r > 100)
+        / len(ranks["B"])
+        for parsed_metric in (ap, ndcg)
     }
     top = means.idxmax()
-    said = {name: [label for label in top.index if top[label] == name] for name in top.unique()}
+    labels_by_best = {
+        name: [label for label in top.index if top[label] == name] for name in top.unique()
+    }
     return {
-        "best": "; ".join(f"{name} by {', '.join(labels)}" for name, labels in said.items()),
+        "best": "; ".join(
+            f"{name} by {', '.join(labels)}" for name, labels in labels_by_best.items()
+        ),
         "last": n_items,
         "ndcg_last": float(ndcg(n_items)),
         "ndcg_edge": float(ndcg(100)),
@@ -86,16 +95,18 @@ def worth_exercises(n_items: int) -> Texts:
     >>> texts["half_ap"], texts["half_recall"], texts["steady_recall"], texts["p_recall"]
     (2, 11, 11, (0.5, '.2f'))
     """
-    chosen = {name: metric(name) for name in ("auc", "ap", "ndcg", "recall@10")}
+    metrics_by_name = {name: metric(name) for name in ("auc", "ap", "ndcg", "recall@10")}
     texts: Texts = {}
-    for name, m in chosen.items():
+    for name, m in metrics_by_name.items():
         texts[f"half_{m.kind}"] = int(np.argmax(m.vector(n_items) <= 0.5)) + 1
-        value, others = m.of_set([3, 4], n_items), range(5, n_items + 1)
+        value, later_ranks = m.of_set([3, 4], n_items), range(5, n_items + 1)
         if m.of_set([1, n_items], n_items) < value:  # else never: the worth falls with the rank
-            less = (x for x in others if m.of_set([1, x], n_items) < value - 1e-12)
-            texts[f"steady_{name.split('@')[0]}"] = next(less)
+            worse_ranks = (x for x in later_ranks if m.of_set([1, x], n_items) < value - 1e-12)
+            texts[f"steady_{name.split('@')[0]}"] = next(worse_ranks)
     sets = {"p": [[1], [*range(11, 21)]], "q": [[11], [1, 2, 3, 4, *range(11, 17)]]}
-    for who, kind in ((who, kind) for who in sets for kind in ("recall", "precision")):
-        values = [metric(f"{kind}@10").of_set(each) for each in sets[who]]
-        texts[f"{who}_{kind}"] = (float(np.mean(values)), ".2f")
+    for recommender, kind in (
+        (recommender, kind) for recommender in sets for kind in ("recall", "precision")
+    ):
+        values = [metric(f"{kind}@10").of_set(instance) for instance in sets[recommender]]
+        texts[f"{recommender}_{kind}"] = (float(np.mean(values)), ".2f")
     return texts

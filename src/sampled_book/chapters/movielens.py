@@ -28,9 +28,9 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
     `seed` makes one; negatives without replacement. Rows (policy, "exact" or "sampled"), a
     column for each metric; `attrs` has `n_negatives`.
     """
-    n, chosen = intervals.n_candidates, [metric(name) for name in metrics]
+    n, parsed_metrics = intervals.n_candidates, [metric(name) for name in metrics]
     protocol = Protocol(n, n_negatives, replacement=False)
-    law = intervals.sampled_pmf(n_negatives)
+    pmf = intervals.sampled_pmf(n_negatives)
     rows = {}
     policies: tuple[RankTies | Literal["mean"], ...] = (
         "optimistic",
@@ -39,23 +39,32 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
         "pessimistic",
     )
     for policy in policies:
-        whole = [intervals.evaluate(m, policy, seed).mean() for m in chosen]
+        exact = [
+            intervals.evaluate(parsed_metric, policy, seed).mean()
+            for parsed_metric in parsed_metrics
+        ]
         if policy == "mean":
-            sample = [(law @ naive(m, protocol).values).mean() for m in chosen]
+            sampled = [
+                (pmf @ naive(parsed_metric, protocol).values).mean()
+                for parsed_metric in parsed_metrics
+            ]
         else:
             ranks = intervals.ranks(policy, seed)
-            sample = [naive(m, protocol).expected(ranks).mean() for m in chosen]
-        rows[policy, "exact"], rows[policy, "sampled"] = whole, sample
-    labels = [m.label for m in chosen]
-    found = 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
+            sampled = [
+                naive(parsed_metric, protocol).expected(ranks).mean()
+                for parsed_metric in parsed_metrics
+            ]
+        rows[policy, "exact"], rows[policy, "sampled"] = exact, sampled
+    labels = [parsed_metric.label for parsed_metric in parsed_metrics]
+    percents = 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
         pd.MultiIndex.from_tuples(rows), axis=0
     )
-    found.attrs["n_negatives"] = n_negatives
-    return found
+    percents.attrs["n_negatives"] = n_negatives
+    return percents
 
 
 def verdicts_texts(
-    ranks: Mapping[str, ArrayLike], found: Mapping[str, Course], protocol: Protocol
+    ranks: Mapping[str, ArrayLike], courses: Mapping[str, Course], protocol: Protocol
 ) -> Texts:
     """Which pairs are ordered wrongly in expectation, and which metric needs the most negatives.
 
@@ -68,12 +77,12 @@ def verdicts_texts(
     ('A and C (NDCG)', 692)
     """
     named, judged = [], 0
-    for label in found:
+    for label in courses:
         pairs = expected_differences(ranks, label, protocol)
         judged += len(pairs)
         wrong = pairs[~pairs["consistent"]]
         named += [f"{row.first} and {row.second} ({label})" for row in wrong.itertuples()]
-    starts = {label: each.orders.starts[-1] for label, each in found.items()}
+    starts = {label: metric_course.orders.starts[-1] for label, metric_course in courses.items()}
     slow = max(starts, key=lambda label: starts[label])
     n = np.broadcast_to(protocol.n_items, np.shape(next(iter(ranks.values()))))
     return {
@@ -104,8 +113,11 @@ def start_texts() -> Texts:
         naive("recall@10", Protocol(seeds[0].n_candidates, m, replacement=False))
         for m in (10, 1_000)
     )
-    of_y = thousand.expected(y).mean()
-    below = [bool(thousand.expected(each.n_better + 1).mean() < of_y) for each in seeds]
+    mean_of_y = thousand.expected(y).mean()
+    below = [
+        bool(thousand.expected(rank_intervals.n_better + 1).mean() < mean_of_y)
+        for rank_intervals in seeds
+    ]
     missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
     return {"below": sum(below), "seeds": len(seeds), **missed}
 
@@ -130,18 +142,18 @@ def ties_texts(
     ('A > B', 0)
     """
     tied, m = intervals[loose], int(by_ties.attrs["n_negatives"])
-    n, many = tied.n_candidates, tied.n_tied > 100
+    n, has_many_ties = tied.n_candidates, tied.n_tied > 100
     auc, recall = by_ties["AUC"].xs("exact", level=1), by_ties["Recall@10"]
-    share = float((tied.n_tied / n)[many].mean()) if many.any() else 0.0
+    share = float((tied.n_tied / n)[has_many_ties].mean()) if has_many_ties.any() else 0.0
     sampled = naive("recall@10", Protocol(n, m, replacement=False))
     orders = {}
-    ways: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
-    for way in ways:
+    policies: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
+    for policy in policies:
         means = {
-            name: sampled.expected(each.ranks(way, np.random.default_rng(seed))).mean()
-            for name, each in intervals.items()
+            name: sampled.expected(rank_intervals.ranks(policy, np.random.default_rng(seed))).mean()
+            for name, rank_intervals in intervals.items()
         }
-        orders[f"order_{way}"] = " > ".join(sorted(means, key=lambda k: -means[k]))
+        orders[f"order_{policy}"] = " > ".join(sorted(means, key=lambda k: -means[k]))
     return {
         **orders,
         "loose": loose,
@@ -151,11 +163,11 @@ def ties_texts(
         "recall_move": (recall["optimistic", "exact"] - recall["pessimistic", "exact"], ".3f"),
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
         "sampled_high": (recall["optimistic", "sampled"], ".1f"),
-        "first_many": int((tied.n_better + 1)[many].min()) if many.any() else 1,
-        "many": int(many.sum()),
+        "first_many": int((tied.n_better + 1)[has_many_ties].min()) if has_many_ties.any() else 1,
+        "many": int(has_many_ties.sum()),
         "tied_share": (share, ".0%"),
         "tie_sd": (100 * tie_spread(tied), ".2f"),
-        "envelope": (100 * share * np.sqrt(many.sum() / 12) / n.size, ".2f"),
+        "envelope": (100 * share * np.sqrt(has_many_ties.sum() / 12) / n.size, ".2f"),
     }
 
 
@@ -168,14 +180,16 @@ def plot_buckets(
     >>> figure.axes[1].get_legend().get_title().get_text()
     'A, among its ties'
     """
-    most = tied.n_candidates.max()
-    edges = [e for e in (10, 20, 50, 100, 200, 500, 1000, 2000) if e < most]
-    ways: dict[str, Literal["optimistic", "random", "pessimistic"]] = {
+    max_rank = tied.n_candidates.max()
+    edges = [edge for edge in (10, 20, 50, 100, 200, 500, 1000, 2000) if edge < max_rank]
+    policies: dict[str, Literal["optimistic", "random", "pessimistic"]] = {
         "first": "optimistic",
         "at random": "random",
         "last": "pessimistic",
     }
-    drawn = {said: tied.ranks(way, np.random.default_rng(seed)) for said, way in ways.items()}
+    drawn = {
+        label: tied.ranks(policy, np.random.default_rng(seed)) for label, policy in policies.items()
+    }
     figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
     figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
     title = f"{name}, among its ties"

@@ -48,7 +48,7 @@ def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Fi
             curves[m] = (curve - curve[-1]) / (fall if fall > 1e-12 else np.nan)
         figures.by_negatives(ax, grid, curves, (exact - exact[-1]) / (exact[0] - exact[-1]))
         ax.set(title=metric(name).label, xticks=[1, n_items // 2, n_items])
-        named = {f"m = {m:,}": float(h) for m, h in zip(sizes, heights, strict=True)}
+        named = {f"m = {m:,}": float(height) for m, height in zip(sizes, heights, strict=True)}
         for text in figures.on_curves(ax, named).texts:
             text.set_text(text.get_text().removeprefix("m = "))
     for ax in axes.flat[len(metrics) :]:
@@ -57,10 +57,10 @@ def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Fi
     return figure
 
 
-def limit_of_two(of: Metric | str) -> float:
+def limit_of_two(metric_or_name: Metric | str) -> float:
     """1 - R^2 of a linear fit to a metric's expectation with two negatives, in the limit of a large
     catalogue, where the expectation is a parabola in the rank.
     """
-    first, second, third = metric(of)([1, 2, 3], 3)
+    first, second, third = metric(metric_or_name)([1, 2, 3], 3)
     bend = float(first - 2 * second + third)
     return bend**2 / (bend**2 + 15 * float(first - third) ** 2)

@@ -294,7 +294,7 @@ n_items?), this chapter takes n_items, seed
     """
     if name in declared:
         return
-    near = difflib.get_close_matches(name, declared, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    takes = ", ".join(declared) or "no parameters"
-    raise ParameterError(f"unknown parameter {name}{hint}, this chapter takes {takes}")
+    close_names = difflib.get_close_matches(name, declared, n=1)
+    hint = f" (did you mean {close_names[0]}?)" if close_names else ""
+    allowed = ", ".join(declared) or "no parameters"
+    raise ParameterError(f"unknown parameter {name}{hint}, this chapter takes {allowed}")

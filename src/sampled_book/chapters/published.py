@@ -47,13 +47,13 @@ def inside(rows: Frame, end: str = "") -> Frame:
     >>> inside(pd.DataFrame({"low": [0.1, 0.1], "exact": [0.2, 0.4], "high": 0.3})).tolist()
     [True, False]
     """
-    held: pd.Series = rows["exact"].between(rows[f"low{end}"], rows[f"high{end}"])
-    return held
+    is_inside: pd.Series = rows["exact"].between(rows[f"low{end}"], rows[f"high{end}"])
+    return is_inside
 
 
-def assumptions_table(rows: Frame, known: Frame) -> Frame:
+def assumptions_table(rows: Frame, orders: Frame) -> Frame:
     """By assumption: how many exact values are within the bounds, how wide these are, and how many
-    orders they settle (in `known`, an unknown order has an empty assumption).
+    orders they settle (in `orders`, an unknown order has an empty assumption).
 
     >>> both = ("low", 0.1), ("high", 0.3)
     >>> ends = {f"{side}{end}": [x] for end in ENDINGS.values() for side, x in both}
@@ -64,9 +64,9 @@ def assumptions_table(rows: Frame, known: Frame) -> Frame:
     """
     lines, settled = [], 0
     for name, end in ENDINGS.items():
-        settled += int((known["assumption"] == name).sum())
-        held, width = inside(rows, end), (rows[f"high{end}"] - rows[f"low{end}"]).median()
-        lines.append((name, int(held.sum()), int((~held).sum()), width, settled))
+        settled += int((orders["assumption"] == name).sum())
+        is_inside, width = inside(rows, end), (rows[f"high{end}"] - rows[f"low{end}"]).median()
+        lines.append((name, int(is_inside.sum()), int((~is_inside).sum()), width, settled))
     columns = ["assumption", "inside", "outside", "median width", "orders settled"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -90,29 +90,31 @@ def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> in
     return int((np.triu(product, 1) < 0).sum())
 
 
-def texts(rows: Frame, known: Frame, twins: Frame) -> Texts:
+def texts(rows: Frame, orders: Frame, twins: Frame) -> Texts:
     """Text values on bounds and on the guess, against published metrics of all items: `rows` of
-    S3-Rec's table, `twins` of models that were evaluated both ways, `known` as in
+    S3-Rec's table, `twins` of models that were evaluated both ways, `orders` as in
     :func:`assumptions_table`.
     """
     exact, shaped = rows["exact"], inside(rows, "_decreasing")
-    same = [part for _, part in rows.groupby(["dataset", "metric"])]
-    turned = {
-        name: sum(turned_orders(p[name].to_numpy(), p["exact"].to_numpy()) for p in same)
+    parts = [part for _, part in rows.groupby(["dataset", "metric"])]
+    n_reversed = {
+        name: sum(
+            turned_orders(table[name].to_numpy(), table["exact"].to_numpy()) for table in parts
+        )
         for name in ("guess", "printed")
     }
-    out = rows[~shaped]
-    hits = out[out["metric"] == "hit@10"]
-    one = hits.iloc[0] if len(hits) else rows.iloc[0]
-    where = sorted({f"{row.method} on {row.dataset}" for row in out.itertuples()})
+    outside = rows[~shaped]
+    hits = outside[outside["metric"] == "hit@10"]
+    example = hits.iloc[0] if len(hits) else rows.iloc[0]
+    outside_names = sorted({f"{row.method} on {row.dataset}" for row in outside.itertuples()})
     return {
-        "pub_settled": int((known["assumption"] != "").sum()) or "none of the",
-        "pub_known": len(known),
+        "pub_settled": int((orders["assumption"] != "").sum()) or "none of the",
+        "pub_known": len(orders),
         "pub_values": len(rows),
-        "pub_outside": " and ".join(where) or "none",
-        "pub_out_exact": (float(one["exact"]), ".4f"),
-        "pub_out_low": (float(one["low_decreasing"]), ".4f", "down"),
-        "pub_out_printed": (float(one["printed"]), ".2f"),
+        "pub_outside": " and ".join(outside_names) or "none",
+        "pub_out_exact": (float(example["exact"]), ".4f"),
+        "pub_out_low": (float(example["low_decreasing"]), ".4f", "down"),
+        "pub_out_printed": (float(example["printed"]), ".2f"),
         "pub_factor": (times_off(rows["guess"], exact), ".1f"),
         "pub_naive": (times_off(rows["printed"], exact), ".0f"),
         "pub_middle": (
@@ -120,9 +122,9 @@ def texts(rows: Frame, known: Frame, twins: Frame) -> Texts:
             ".1f",
         ),
         "pub_low": int((rows["guess"] < exact).sum()),
-        "pub_wrong": turned["guess"],
-        "pub_wrong_naive": turned["printed"],
-        "pub_total": sum(len(p) * (len(p) - 1) // 2 for p in same),
+        "pub_wrong": n_reversed["guess"],
+        "pub_wrong_naive": n_reversed["printed"],
+        "pub_total": sum(len(table) * (len(table) - 1) // 2 for table in parts),
         "pub_games": len(twins),
         "pub_games_inside": int(inside(twins, "_steep").sum()),
     }

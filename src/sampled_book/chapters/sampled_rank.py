@@ -28,16 +28,20 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
     figure, ax = figures.panels(height=3.3)
     places, deepest = np.arange(1, protocol.n_negatives + 2), 1
     shown = {f"rank {r:,}": r for r in ranks}
-    with_, without = (replace(protocol, replacement=way) for way in (True, False))
+    with_replacement, without_replacement = (
+        replace(protocol, replacement=replacement) for replacement in (True, False)
+    )
     for (label, r), mark in zip(shown.items(), figures.marks(shown).values(), strict=True):
-        mass, style = with_.pmf(r), {"color": mark["color"]}
+        mass, style = with_replacement.pmf(r), {"color": mark["color"]}
         ax.plot(places, mass, **style)
-        ax.plot(places, without.pmf(r), ".", ms=5, **style)
+        ax.plot(places, without_replacement.pmf(r), ".", ms=5, **style)
         peak = int(mass.argmax())
-        at = (places[peak], mass[peak])
+        peak_position = (places[peak], mass[peak])
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the dotted line
-        ax.annotate(label, at, (8, 7), textcoords="offset points", bbox=box, **style)
-        deepest = max(deepest, int(with_.mean(r) + 4 * np.sqrt(with_.variance(r))))
+        ax.annotate(label, peak_position, (8, 7), textcoords="offset points", bbox=box, **style)
+        deepest = max(
+            deepest, int(with_replacement.mean(r) + 4 * np.sqrt(with_replacement.variance(r)))
+        )
     ax.axvline(top + 0.5, color="#5b5b5b", linestyle=":", linewidth=1)
     ax.set(xlabel="sampled rank", ylabel="probability", xlim=(0, deepest))
     return figure
@@ -52,10 +56,10 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
     """
     ranks = np.arange(1, min(top, n_items) + 1)
     shown = np.unique(np.r_[ranks[:20], ranks[:: max(1, ranks.size // 300)]])
-    drawn = {m: Protocol(n_items, m, replacement=True) for m in sizes}
+    protocols = {m: Protocol(n_items, m, replacement=True) for m in sizes}
     figure, axes = figures.grid(len(metrics), 2.8, sharex=True, sharey=True)
     for i, (ax, name) in enumerate(zip(axes, metrics, strict=True)):
-        curves = {m: naive(name, each).expected(shown) for m, each in drawn.items()}
+        curves = {m: naive(name, protocol).expected(shown) for m, protocol in protocols.items()}
         figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
         ax.set(title=metric(name).label, ylim=(-0.03, 1.05), xticks=[1, shown[-1] // 2, shown[-1]])
         ends = {str(line.get_label()): float(line.get_ydata()[-1]) for line in ax.lines}
@@ -74,7 +78,7 @@ def rank_texts(protocol: Protocol, rank: int) -> Texts:
     """
     n, m = protocol.n_items, protocol.n_negatives
     assert isinstance(n, int)
-    law, auc = protocol.pmf(rank), metric("auc")
+    pmf, auc = protocol.pmf(rank), metric("auc")
     return {
         "n": n,
         "m": m,
@@ -84,9 +88,9 @@ def rank_texts(protocol: Protocol, rank: int) -> Texts:
         "above": rank - 1,
         "others": n - 1,
         "list": m + 1,
-        "first": (float(law[0]), ".0%"),
-        "second": (float(law[1]), ".0%"),
-        "none": (float(law[0]), ".3f"),
+        "first": (float(pmf[0]), ".0%"),
+        "second": (float(pmf[1]), ".0%"),
+        "none": (float(pmf[0]), ".3f"),
         "mean": (float(protocol.mean(rank)), ".2f"),
         "in_top": (float(protocol.cdf(10 * rank)[9]), ".0%"),
         "factor": ((n - 1 - m) / (n - 2), ".4f"),

@@ -48,10 +48,12 @@ def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
     (0.5, 1.414214)
     """
     places = list(enumerate(sets.T, start=1))
-    true = sum(variance_of_set(estimator, each) for each in sets)
-    alone = sum(float(estimator.variance(at, j).sum()) for j, at in places)
-    mean = float(np.sum([estimator.expected(at, j) for j, at in places], axis=0).mean())
-    return mean, sqrt(true / alone) if alone > 0 else float("nan")
+    true_variance = sum(variance_of_set(estimator, user_ranks) for user_ranks in sets)
+    independent_variance = sum(float(estimator.variance(ranks, j).sum()) for j, ranks in places)
+    mean = float(np.sum([estimator.expected(ranks, j) for j, ranks in places], axis=0).mean())
+    return mean, sqrt(true_variance / independent_variance) if independent_variance > 0 else float(
+        "nan"
+    )
 
 
 def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
@@ -77,7 +79,7 @@ def biases_texts(means: Frame) -> Texts:
     """
     from .correcting import spread
 
-    naive, corrected = (means[way] - means["exact"] for way in ("uncorrected", "corrected"))
+    naive, corrected = (means[column] - means["exact"] for column in ("uncorrected", "corrected"))
     return {
         "naive_bias": spread(naive, "+.2f"),
         "bv_bias": spread(corrected, "+.2f"),
@@ -91,16 +93,16 @@ def within_variance(recall: Estimator, instance: IntArray) -> float:
     one sample the deeper of two items is within k only if the other is, too. `recall` is the
     uncorrected estimator for as many relevant items; `instance` has increasing true ranks.
     """
-    of: Metric = recall.metric
-    k, protocol, size = of.k or 0, recall.protocol, len(instance)
-    within = np.array(
+    metric: Metric = recall.metric
+    k, protocol, size = metric.k or 0, recall.protocol, len(instance)
+    p_within = np.array(
         [
             protocol.pmf(r, j)[: k - j + 1].sum() if j <= k else 0.0
             for j, r in enumerate(instance, start=1)
         ]
     )
-    pairs = (2 * np.arange(1, size + 1) - 1) @ within  # of each pair the deeper one counts
-    return float(pairs / size**2 - (within.sum() / size) ** 2)
+    pairs = (2 * np.arange(1, size + 1) - 1) @ p_within  # of each pair the deeper one counts
+    return float(pairs / size**2 - (p_within.sum() / size) ** 2)
 
 
 def auc_variance(instance: IntArray, protocol: Protocol) -> float:
@@ -109,15 +111,15 @@ def auc_variance(instance: IntArray, protocol: Protocol) -> float:
     assert isinstance(n, int)
     q = (instance - np.arange(1, size + 1)) / (n - size)
     pairs = (np.minimum.outer(q, q) * (1 - np.maximum.outer(q, q))).sum()
-    left = 1.0 if protocol.replacement else (n - size - m) / (n - size - 1)
-    return float(pairs / (size**2 * m) * left)
+    finite_factor = 1.0 if protocol.replacement else (n - size - m) / (n - size - 1)
+    return float(pairs / (size**2 * m) * finite_factor)
 
 
-def each_by_way(found: Mapping[tuple[str, str, int], float]) -> Frame:
+def each_by_way(values: Mapping[tuple[str, str, int], float]) -> Frame:
     """A table of values by metric and number of items, a column for each way.
 
     >>> each_by_way({("exact", "AP", 2): 0.1, ("corrected", "AP", 2): 0.2}).iloc[0].to_dict()
     {'exact': 0.1, 'corrected': 0.2}
     """
-    frame = pd.Series(found).unstack(level=0)
-    return frame[list(dict.fromkeys(way for way, _, _ in found))]
+    frame = pd.Series(values).unstack(level=0)
+    return frame[list(dict.fromkeys(column for column, _, _ in values))]

@@ -29,15 +29,15 @@ def plot_first(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['Recall@10', 'Recall@5', 'first\namong 20']
     """
-    every, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
-    figure, (left, right) = figures.panels(1, 2, height=3.6)
-    left.plot(every, first, color=figures.marks(["uncorrected"])["uncorrected"]["color"])
+    ranks, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
+    figure, (left_ax, right_ax) = figures.panels(1, 2, height=3.6)
+    left_ax.plot(ranks, first, color=figures.marks(["uncorrected"])["uncorrected"]["color"])
     for depth, style, height in ((k, "-", 0.06), (deep, ":", 0.9)):
-        left.plot(every, every <= depth, style, color="black", drawstyle="steps-post")
-        left.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
-    left.annotate(f"first\namong {n_candidates}", (1.2 * k, 0.36), fontsize=10)
-    left.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
-    figures.slopes(right, {f"Recall@{k}": exact, f"first among {n_candidates}": reported})
+        left_ax.plot(ranks, ranks <= depth, style, color="black", drawstyle="steps-post")
+        left_ax.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
+    left_ax.annotate(f"first\namong {n_candidates}", (1.2 * k, 0.36), fontsize=10)
+    left_ax.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
+    figures.slopes(right_ax, {f"Recall@{k}": exact, f"first among {n_candidates}": reported})
     return figure
 
 
@@ -47,7 +47,7 @@ def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Te
     >>> first_texts({"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
     {'twenty_several': 'two', 'twenty_best': 'A', 'twenty_best_place': 'last'}
     """
-    by_exact, by_first = (sorted(d, key=lambda k: -d[k]) for d in (exact, reported))
+    by_exact, by_first = (sorted(values, key=lambda k: -values[k]) for values in (exact, reported))
     place, size = by_exact.index(by_first[0]) + 1, len(by_exact)
     return {
         "twenty_several": {2: "two", 3: "three"}.get(size, str(size)),
@@ -66,17 +66,17 @@ def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
     }
     columns = {}
     for name, label in names.items():
-        found, p = lists[name], lists[name]["audit"]["items"]
+        counts, p_value = lists[name], lists[name]["audit"]["items"]
         columns[label] = [
-            *(f"{found[key]:,}" for key in rows.values()),
-            f"{found['own'] / found['users']:.2f}",
-            f"{sum(found['positions, single'][:20]):,}",
-            f"{p:.2f}" if p > 0.001 else "< 0.001",
+            *(f"{counts[key]:,}" for key in rows.values()),
+            f"{counts['own'] / counts['users']:.2f}",
+            f"{sum(counts['positions, single'][:20]):,}",
+            f"{p_value:.2f}" if p_value > 0.001 else "< 0.001",
         ]
-    more = ["own films in the first 19, mean"]
-    more.append(f"test item in the first 20, of {lists['single']:,} users")
-    more.append("uniform over all films, p-value")
-    return pd.DataFrame({"": [*rows, *more], **columns})
+    last_labels = ["own films in the first 19, mean"]
+    last_labels.append(f"test item in the first 20, of {lists['single']:,} users")
+    last_labels.append("uniform over all films, p-value")
+    return pd.DataFrame({"": [*rows, *last_labels], **columns})
 
 
 def audit_texts(lists: Mapping[str, Any]) -> Texts:
@@ -97,46 +97,52 @@ def audit_texts(lists: Mapping[str, Any]) -> Texts:
     }
 
 
-def plot_cost(found: Frame) -> Figure:
+def plot_cost(costs: Frame) -> Figure:
     """Plot how often the verdict is right by the candidates of each user, at equal cost
     (:func:`~sampled_book.experiments.candidates.at_equal_cost`); the last row is exact.
     """
-    by_size = found[found["estimator"] != "exact"].pivot(
+    by_size = costs[costs["estimator"] != "exact"].pivot(
         index="n_negatives", columns="estimator", values="probability"
     )
-    whole, read = found.iloc[-1], by_size.index.to_numpy() + 1
+    exact_row, n_read = costs.iloc[-1], by_size.index.to_numpy() + 1
     figure, ax = figures.panels()
-    ax.axhline(whole["probability"], color="black", linewidth=2.2)
+    ax.axhline(exact_row["probability"], color="black", linewidth=2.2)
     lines = {"reported": by_size["naive"], "corrected": by_size["bias-variance"]}
-    figures.curves(ax, read, lines)
-    ax.annotate(f"exact, {whole['n_users']} users", (read[0], whole["probability"] + 0.03))
-    ax.annotate("reported", (read[-3], by_size["naive"].iloc[-3] + 0.05))
-    ax.annotate("corrected", (1.4 * read[2], by_size["bias-variance"].iloc[2]))
+    figures.curves(ax, n_read, lines)
+    ax.annotate(
+        f"exact, {exact_row['n_users']} users", (n_read[0], exact_row["probability"] + 0.03)
+    )
+    ax.annotate("reported", (n_read[-3], by_size["naive"].iloc[-3] + 0.05))
+    ax.annotate("corrected", (1.4 * n_read[2], by_size["bias-variance"].iloc[2]))
     ax.set(xscale="log", ylim=(-0.03, 1), xlabel="candidates of each user, at equal cost")
     ax.set_ylabel("share of right verdicts")
     return figure
 
 
-def cost_texts(found: Frame, sizes: Sequence[int]) -> Texts:
+def cost_texts(costs: Frame, sizes: Sequence[int]) -> Texts:
     """What the text says of few, of many and of all candidates at equal cost."""
-    few, many = (min(sizes, key=lambda s: abs(s - of)) for of in (19, 99))
-    of = found.set_index(["estimator", "n_negatives"])
-    naive, corrected, whole = of.loc["naive"].loc[few], of.loc["bias-variance"], found.iloc[-1]
+    small_size, large_size = (min(sizes, key=lambda size: abs(size - of)) for of in (19, 99))
+    of = costs.set_index(["estimator", "n_negatives"])
+    naive, corrected, exact_row = (
+        of.loc["naive"].loc[small_size],
+        of.loc["bias-variance"],
+        costs.iloc[-1],
+    )
     best = corrected["probability"].idxmax()
     return {
-        "twenty_exact_gap": (float(whole["expected"]), "+.4f"),
-        "twenty_few": few + 1,
+        "twenty_exact_gap": (float(exact_row["expected"]), "+.4f"),
+        "twenty_few": small_size + 1,
         "twenty_few_users": int(naive["n_users"]),
         "twenty_few_gap": (float(naive["expected"]), "+.3f"),
         "twenty_few_sd": (float(naive["sd"]), ".4f"),
         "twenty_few_right": (float(naive["probability"]), ".0%"),
-        "twenty_few_corrected": (float(corrected["probability"][few]), ".0%"),
-        "twenty_many": many + 1,
-        "twenty_many_corrected": (float(corrected["probability"][many]), ".0%"),
+        "twenty_few_corrected": (float(corrected["probability"][small_size]), ".0%"),
+        "twenty_many": large_size + 1,
+        "twenty_many_corrected": (float(corrected["probability"][large_size]), ".0%"),
         "twenty_best_size": int(best) + 1,
         "twenty_best_right": (float(corrected["probability"].max()), ".0%"),
-        "twenty_whole_users": int(whole["n_users"]),
-        "twenty_whole_right": (float(whole["probability"]), ".0%"),
+        "twenty_whole_users": int(exact_row["n_users"]),
+        "twenty_whole_right": (float(exact_row["probability"]), ".0%"),
     }
 
 

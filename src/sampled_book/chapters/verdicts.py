@@ -17,19 +17,19 @@ from ..display.tables import Frame, Texts
 from .corrected_movielens import published_cells
 
 
-def verdicts(found: Frame, n_users: int) -> Frame:
+def verdicts(computed: Frame, n_users: int) -> Frame:
     """The verdict on each pair of recommenders, by metric and column, samples independent for the
-    two; `found` is from :func:`one_evaluation`.
+    two; `computed` is from :func:`one_evaluation`.
     """
-    made = {}
-    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+    verdicts_by_key = {}
+    for (label, column), cell in computed.groupby(level=[0, 1], sort=False):
         rows = cell.droplevel([0, 1])
         for a, b in combinations(rows.index, 2):
             gap = rows.loc[a] - rows.loc[b]
             sd = float(np.sqrt((rows.loc[[a, b], "sd"] ** 2).sum()))
-            judged = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
-            made[f"{a}, {b}", label, column] = judged
-    series = pd.Series(made)
+            verdict = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
+            verdicts_by_key[f"{a}, {b}", label, column] = verdict
+    series = pd.Series(verdicts_by_key)
     series.index.names = ["Pair", "Metric", "Column"]
     return series
 
@@ -38,8 +38,10 @@ def published_table_4() -> Frame:
     """Table 4 of krichene2020: how many of 100 evaluations are in the exact order, by pair."""
     return pd.Series(
         {
-            (f"{of['first']}, {of['second']}", metric(of["kind"]).label, of["column"]): int(text)
-            for text, of in published_cells("runs_in_order")
+            (f"{args['first']}, {args['second']}", metric(args["kind"]).label, args["column"]): int(
+                text
+            )
+            for text, args in published_cells("runs_in_order")
         }
     )
 
@@ -115,7 +117,7 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
     ((90.0, '.0f'), 1, '')
     """
     pair, label, _ = chance.index[0]
-    here, low = chance[pair][label], f"BV {gammas[min(1, len(gammas) - 1)]:g}"
+    first_chances, low_column = chance[pair][label], f"BV {gammas[min(1, len(gammas) - 1)]:g}"
     keys = [key for key in dict.fromkeys(k[:2] for k in chance.index) if key[1] != "AUC"]
     better = [chance[(*key, "rank estimate")] > chance[(*key, "uncorrected")] for key in keys]
     names = ("above", "above_exact", "low_paper", "low_exact", "named", "strict")
@@ -123,20 +125,22 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
     if printed.notna().any():
         counts, last = printed.unstack(), chance.index[-1][0]
         texts = {
-            "above": int((counts[low] > 90).sum()),
-            "above_exact": int((chance.unstack()[low] > 0.9).sum()),
-            "low_paper": int(counts[low].min()),
-            "low_exact": (100 * chance[(*counts[low].idxmin(), low)], ".0f"),
-            "named": int(counts.loc[(last, "AP"), low]) if (last, "AP") in counts.index else "",
+            "above": int((counts[low_column] > 90).sum()),
+            "above_exact": int((chance.unstack()[low_column] > 0.9).sum()),
+            "low_paper": int(counts[low_column].min()),
+            "low_exact": (100 * chance[(*counts[low_column].idxmin(), low_column)], ".0f"),
+            "named": int(counts.loc[(last, "AP"), low_column])
+            if (last, "AP") in counts.index
+            else "",
             "strict": int((counts["rank estimate"] > counts["uncorrected"]).sum()),
         }
     return texts | {
         "pair": pair.replace(", ", " and "),
         "label": label,
-        "plain": (100 * here["uncorrected"], ".0f"),
-        "rank": (100 * here["rank estimate"], ".0f"),
-        "best": (float(100 * here.max()), ".0f"),
-        "low": low,
+        "plain": (100 * first_chances["uncorrected"], ".0f"),
+        "rank": (100 * first_chances["rank estimate"], ".0f"),
+        "best": (float(100 * first_chances.max()), ".0f"),
+        "low": low_column,
         "cells": len(chance),
         "rank_better": sum(better),
         "rank_of": len(better),

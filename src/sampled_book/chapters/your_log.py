@@ -32,9 +32,9 @@ def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
     [('X', 'recall@10'), ('Y', 'recall@10'), ('Z', 'recall@10')]
     """
     return {
-        (name, metric(of).name): float(true.evaluate(of).mean())
-        for name, true in datasets.bundled_ranks().items()
-        for of in dict.fromkeys(metrics)
+        (name, metric(metric_name).name): float(true_ranks.evaluate(metric_name).mean())
+        for name, true_ranks in datasets.bundled_ranks().items()
+        for metric_name in dict.fromkeys(metrics)
     }
 
 
@@ -76,10 +76,10 @@ def log_texts(
 
 
 def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
-    return {name: found.frame.set_index("recommender") for name, found in ranges.items()}
+    return {name: estimates.frame.set_index("recommender") for name, estimates in ranges.items()}
 
 
-def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
+def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Figure:
     """Plot the reported metric, the exact one if known, and each identification interval, by
     recommender.
 
@@ -90,44 +90,44 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figur
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['A', 'reported', 'no assumption']
     """
-    by, lines = _by_name(ranges), {}
-    for name, row in next(iter(by.values())).iterrows():
+    frames, lines = _by_name(ranges), {}
+    for name, row in next(iter(frames.values())).iterrows():
         line = {"reported": (row["reported"], _NAN, _NAN)}
         if exact:
-            line["exact"] = (exact[str(name), metric(of).name], _NAN, _NAN)
-        for assumed, frame in by.items():
+            line["exact"] = (exact[str(name), metric(metric_name).name], _NAN, _NAN)
+        for assumed, frame in frames.items():
             low, high = frame.loc[name, ["possible_low", "possible_high"]]
             line[assumed] = (_NAN, low, high)
         lines[str(name)] = line
-    figure, ax = figures.panels(height=1 + 0.24 * sum(len(each) + 1 for each in lines.values()))
+    figure, ax = figures.panels(height=1 + 0.24 * sum(len(bars) + 1 for bars in lines.values()))
     figures.intervals(ax, lines)
-    ax.set_xlabel(metric(of).label)
+    ax.set_xlabel(metric(metric_name).label)
     return figure
 
 
-def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Frame:
+def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Frame:
     """Each range in words, a row for each recommender, and the exact metric."""
-    by = _by_name(ranges)
-    names = list(next(iter(by.values())).index)
+    frames = _by_name(ranges)
+    names = list(next(iter(frames.values())).index)
     shown = pd.DataFrame({"": names})
-    for assumed, frame in by.items():
+    for assumed, frame in frames.items():
         ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
         shown[assumed.capitalize()] = [between(low, high) for low, high in ends]
     if exact:
-        shown["Exact"] = [exact[name, metric(of).name] for name in names]
+        shown["Exact"] = [exact[name, metric(metric_name).name] for name in names]
     return shown
 
 
-def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Texts:
+def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Texts:
     """The widest recommender's intervals, after a check that all hold the truth."""
-    by, names = _by_name(ranges), ("nothing", "decreasing", "steep")
-    widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
-    for frame in by.values() if exact else ():
-        true = np.array([exact[name, metric(of).name] for name in frame.index])
-        assert (frame["possible_low"] <= true).all()
-        assert (true <= frame["possible_high"]).all()
+    frames, names = _by_name(ranges), ("nothing", "decreasing", "steep")
+    widest = next(iter(frames.values())).eval("possible_high - possible_low").idxmax()
+    for frame in frames.values() if exact else ():
+        true_values = np.array([exact[name, metric(metric_name).name] for name in frame.index])
+        assert (frame["possible_low"] <= true_values).all()
+        assert (true_values <= frame["possible_high"]).all()
     texts = {"log_first_name": str(widest)}
-    for key, frame in zip(names, by.values(), strict=True):
+    for key, frame in zip(names, frames.values(), strict=True):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
         texts[f"log_{key}"] = between(low, high)
     return texts
@@ -136,16 +136,16 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Text
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
     """All pairs by all metrics: reported, estimated, exact and possible differences, verdicts."""
     rows = []
-    for of, found in verdicts.items():
-        for row in found.frame.to_dict("records"):
-            one, two, name = row["first"], row["second"], metric(of).name
+    for metric_name, comparison in verdicts.items():
+        for row in comparison.frame.to_dict("records"):
+            first, second, name = row["first"], row["second"], metric(metric_name).name
             rows.append(
                 {
-                    "Metric": metric(of).label,
-                    "Pair": f"{one}, {two}",
+                    "Metric": metric(metric_name).label,
+                    "Pair": f"{first}, {second}",
                     "Reported": row["reported"],
                     "Estimate": row["estimate"],
-                    "Exact": exact[one, name] - exact[two, name] if exact else _NAN,
+                    "Exact": exact[first, name] - exact[second, name] if exact else _NAN,
                     "Possible": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
                     "Assumption": row["assumption"],
@@ -161,32 +161,35 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
     nothing on right and wrong where `exact` is empty. `compared` is the metric of the first four
     numbers.
     """
-    here: Frame = verdicts[compared].frame
-    every: Frame = pd.concat(
-        [found.frame.assign(of=metric(of).name) for of, found in verdicts.items()]
+    compared_frame: Frame = verdicts[compared].frame
+    all_pairs: Frame = pd.concat(
+        [
+            comparison.frame.assign(of=metric(metric_name).name)
+            for metric_name, comparison in verdicts.items()
+        ]
     )
-    given: Frame = every[every["verdict"] != evaluation.UNKNOWN]
+    decided: Frame = all_pairs[all_pairs["verdict"] != evaluation.UNKNOWN]
     wrong = right = "The truth is not known here."
     if exact:
         name = metric(compared).name
-        pairs = zip(here["first"], here["second"], strict=True)
-        true = [exact[first, name] - exact[second, name] for first, second in pairs]
-        turned = int((np.sign(here["reported"]) != np.sign(true)).sum())
+        pairs = zip(compared_frame["first"], compared_frame["second"], strict=True)
+        true_differences = [exact[first, name] - exact[second, name] for first, second in pairs]
+        turned = int((np.sign(compared_frame["reported"]) != np.sign(true_differences)).sum())
         wrong = f"In truth the reported order is wrong for {turned} of them."
-        held = [
+        is_right = [
             r.verdict.startswith(f"{r.first} beats")
             == (exact[r.first, r.of] > exact[r.second, r.of])
-            for r in given.itertuples()
+            for r in decided.itertuples()
         ]
-        right = f"{sum(held)} of the {len(given)} are right."
-    opposite = np.sign(here["reported"]) != np.sign(here["estimate"])
+        right = f"{sum(is_right)} of the {len(decided)} are right."
+    opposite = np.sign(compared_frame["reported"]) != np.sign(compared_frame["estimate"])
     return {
-        "log_pairs": len(here),
-        "log_unknown": int((here["verdict"] == evaluation.UNKNOWN).sum()),
+        "log_pairs": len(compared_frame),
+        "log_unknown": int((compared_frame["verdict"] == evaluation.UNKNOWN).sum()),
         "log_opposite": int(opposite.sum()),
-        "log_given": len(given),
-        "log_all_pairs": len(every),
-        "log_free": int((given["assumption"] == _confidence.NONE).sum()),
+        "log_given": len(decided),
+        "log_all_pairs": len(all_pairs),
+        "log_free": int((decided["assumption"] == _confidence.NONE).sum()),
         "log_wrong": wrong,
         "log_right": right,
     }
@@ -202,9 +205,9 @@ def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
     (40, True)
     """
     rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
-    of_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
-    of_b = np.full((trials, 20), 12)
-    drawn = (protocol.draw(of_b, rng) - protocol.draw(of_a, rng)) / 100
+    ranks_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
+    ranks_b = np.full((trials, 20), 12)
+    drawn = (protocol.draw(ranks_b, rng) - protocol.draw(ranks_a, rng)) / 100
     return {
         "log_trials": trials,
         "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= 0.05).sum()),
@@ -236,11 +239,11 @@ def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
     """
     naive = plans[plans["estimator"] == "naive"]
     full = plans[plans["estimator"] == "exact"]
-    said = "For a log of your own there is no truth to hold the plan against."
+    truth_text = "For a log of your own there is no truth to hold the plan against."
     if truly is not None:
-        off = int((plans["users_needed"].isna() != truly["users_needed"].isna()).sum())
-        said = (
-            f"In {off} of {len(plans)} rows the plan has a number of users where the true ranks "
+        n_off = int((plans["users_needed"].isna() != truly["users_needed"].isna()).sum())
+        truth_text = (
+            f"In {n_off} of {len(plans)} rows the plan has a number of users where the true ranks "
             "have none, or the other way round."
         )
     scores = int(full["scores_by_negatives"].iloc[0])
@@ -250,25 +253,25 @@ def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
         "log_now_scores": scored,
         "log_full_ratio": (scores / scored, ".0f"),
         "log_full_users": int(full["users_needed"].max()),
-        "log_plan_truth": said,
+        "log_plan_truth": truth_text,
     }
 
 
 def plot_plan(
-    first: Any, second: Any, of: str, protocol: Protocol, n_users: int, most: int
+    first: Any, second: Any, metric_name: str, protocol: Protocol, n_users: int, max_negatives: int
 ) -> Figure:
     """Plot how often each estimator's verdict on a pair is right, by number of negatives up to
-    `most`. The pair is given by ranks or distributions, as in
+    `max_negatives`. The pair is given by ranks or distributions, as in
     :func:`sampled_metrics.planning.curve`.
     """
-    sizes = planning.steps(most)
-    drawn = [replace(protocol, n_negatives=m) for m in sizes]
-    by = planning.curve(first, second, metric(of), drawn, n_users)
-    sampled = by[by["n_negatives"].notna()].groupby("estimator", sort=False)
+    sizes = planning.steps(max_negatives)
+    protocols = [replace(protocol, n_negatives=m) for m in sizes]
+    curve = planning.curve(first, second, metric(metric_name), protocols, n_users)
+    sampled = curve[curve["n_negatives"].notna()].groupby("estimator", sort=False)
     figure, ax = figures.panels(height=3.6)
     lines = {str(name): part["probability"].to_numpy() for name, part in sampled}
     figures.curves(ax, sizes, lines)
-    ax.axhline(by["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
+    ax.axhline(curve["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
     ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user", ylabel="probability")
     ax.legend()
     return figure

@@ -62,9 +62,9 @@ def scores(name: str, train: pd.DataFrame, users: IntArray, n_items: int, seed: 
     means, offsets = _bias(train, users, n_items)
     if name == "PersMean":  # a user's offset is the same for every item
         return np.tile(means, (len(users), 1))
-    own = _item_item if name == "Item-Item" else _funk_svd
-    found = own(train, users, n_items, seed)
-    return np.where(np.isnan(found), means + offsets[:, None], found)
+    scorer = _item_item if name == "Item-Item" else _funk_svd
+    model_scores = scorer(train, users, n_items, seed)
+    return np.where(np.isnan(model_scores), means + offsets[:, None], model_scores)
 
 
 def _counts(train: pd.DataFrame, n_items: int) -> FloatArray:
@@ -72,8 +72,8 @@ def _counts(train: pd.DataFrame, n_items: int) -> FloatArray:
 
     scorer = PopScorer(**SETTINGS["Popular"])
     scorer.train(_dataset(train))
-    found = scorer(_items(np.arange(n_items))).scores().astype(np.float64)
-    return np.asarray(np.nan_to_num(found))  # an item without ratings is unknown to it
+    counts = scorer(_items(np.arange(n_items))).scores().astype(np.float64)
+    return np.asarray(np.nan_to_num(counts))  # an item without ratings is unknown to it
 
 
 def _bias(train: pd.DataFrame, users: IntArray, n_items: int) -> tuple[FloatArray, FloatArray]:
@@ -88,10 +88,12 @@ def _bias(train: pd.DataFrame, users: IntArray, n_items: int) -> tuple[FloatArra
     scorer = BiasScorer(**SETTINGS["PersMean"])
     scorer.train(_dataset(train))
     model = scorer.model_
-    known, counts = np.unique(train["item"], return_counts=True)
+    rated_items, counts = np.unique(train["item"], return_counts=True)
     means = np.full(n_items, train["rating"].mean())  # of the items that nobody has rated
-    rough = model.global_bias + model.item_biases[model.items.numbers(known)].astype(np.float64)
-    means[known] = np.rint(2 * rough * counts) / (2 * counts)
+    rough = model.global_bias + model.item_biases[model.items.numbers(rated_items)].astype(
+        np.float64
+    )
+    means[rated_items] = np.rint(2 * rough * counts) / (2 * counts)
     numbers = model.users.numbers(users, missing="negative")
     return means, np.where(numbers >= 0, model.user_biases[numbers], 0.0).astype(np.float64)
 
@@ -121,14 +123,16 @@ def _fit_and_score(
     from lenskit.data import RecQuery
     from lenskit.training import TrainingOptions
 
-    data, listed = _dataset(train), _items(items)
+    data, item_list = _dataset(train), _items(items)
     scorer.train(data, TrainingOptions(rng=seed))
-    found = np.full((len(users), len(items)), np.nan)
+    score_table = np.full((len(users), len(items)), np.nan)
     for row, user in enumerate(users):
         history = data.user_row(user)
         if history is not None:
-            found[row] = scorer(RecQuery(user_id=user, history_items=history), listed).scores()
-    return found
+            score_table[row] = scorer(
+                RecQuery(user_id=user, history_items=history), item_list
+            ).scores()
+    return score_table
 
 
 def _dataset(train: pd.DataFrame) -> Any:

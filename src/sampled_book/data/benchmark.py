@@ -72,12 +72,12 @@ class Sequences:
     @classmethod
     def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
         """From numbers or words for items; no repeated ones, and no users with fewer than three."""
-        once = [list(dict.fromkeys(each)) for each in users]
-        kept = [each for each in once if len(each) >= 3]
-        if not kept:
+        distinct_items = [list(dict.fromkeys(user_items)) for user_items in users]
+        long_enough = [user_items for user_items in distinct_items if len(user_items) >= 3]
+        if not long_enough:
             raise ValueError("users must have three items at least, got none that has")
-        ids, items = np.unique(np.concatenate(kept), return_inverse=True)
-        starts = np.concatenate([[0], np.cumsum([len(each) for each in kept])])
+        ids, items = np.unique(np.concatenate(long_enough), return_inverse=True)
+        starts = np.concatenate([[0], np.cumsum([len(user_items) for user_items in long_enough])])
         return cls(items, starts, ids.size, in_order)
 
     @property
@@ -93,27 +93,27 @@ class Sequences:
     def aged(self, decay: float) -> sp.csr_array:
         """Users by items: a user's last item has weight 1, each before it `decay` of the next."""
         age = np.repeat(self.starts[1:], np.diff(self.starts)) - 1 - np.arange(self.items.size)
-        found = sp.csr_array(
+        weighted_matrix = sp.csr_array(
             (decay**age, self.items.copy(), self.starts), shape=(self.n_users, self.n_items)
         )
-        found.sort_indices()
-        return found
+        weighted_matrix.sort_indices()
+        return weighted_matrix
 
     def without_last(self, n: int) -> tuple[Sequences, IntArray]:
         """The sequences less the last `n` items of each, and the first item that was cut."""
         sizes = np.diff(self.starts) - n
-        kept = np.arange(self.items.size) < np.repeat(self.starts[1:] - n, sizes + n)
+        is_kept = np.arange(self.items.size) < np.repeat(self.starts[1:] - n, sizes + n)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         held_out = self.items[self.starts[1:] - n]
-        return Sequences(self.items[kept], starts, self.n_items, self.in_order), held_out
+        return Sequences(self.items[is_kept], starts, self.n_items, self.in_order), held_out
 
     def among(self, items: IntArray) -> Sequences:
         """The same users with these items alone, numbered in their order."""
         number = np.full(self.n_items, -1)
         number[items] = np.arange(items.size)
-        kept = number[self.items] >= 0
-        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
-        return Sequences(number[self.items[kept]], starts, items.size, self.in_order)
+        is_among = number[self.items] >= 0
+        starts = np.concatenate([[0], np.cumsum(is_among)])[self.starts]
+        return Sequences(number[self.items[is_among]], starts, items.size, self.in_order)
 
 
 # --- the data sets --------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def read_sequences(path: Path) -> Sequences:
 def _parsed(text: str, source: str) -> Sequences:
     users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
     with contextlib.suppress(ValueError):  # words stay words
-        users = [[int(item) for item in each] for each in users]
+        users = [[int(item) for item in words] for words in users]
     try:
         return Sequences.of(users)
     except ValueError as problem:
@@ -145,10 +145,10 @@ def sequence_files(path: Path) -> dict[str, Path]:
     the negatives of its evaluations there.
     """
     files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    found = {file.stem.lower(): file for file in files if not file.stem.endswith("_sample")}
-    if not found or not all(file.is_file() for file in found.values()):
+    file_by_name = {file.stem.lower(): file for file in files if not file.stem.endswith("_sample")}
+    if not file_by_name or not all(file.is_file() for file in file_by_name.values()):
         raise FileNotFoundError(f"{path} must be a file of sequences or a folder of .txt files")
-    return found
+    return file_by_name
 
 
 #: Sequences of S3-Rec (zhou2020): name, git blob id.
@@ -169,7 +169,7 @@ def _s3rec(name: str) -> Sequences:
 def _movielens_100k() -> Sequences:
     """In order of time; of one user's ratings with one time, in the order of the file."""
     ratings = datasets.movielens("100k").sort_values(["user", "timestamp"], kind="stable")
-    return Sequences.of([each.tolist() for _, each in ratings.groupby("user")["item"]])
+    return Sequences.of([user_items.tolist() for _, user_items in ratings.groupby("user")["item"]])
 
 
 def _movielens_1m() -> Sequences:
@@ -255,9 +255,9 @@ def ease(data: Sequences, l2: float) -> Scores:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, about LensKit's use of it
         frame = pd.DataFrame({"user_id": users, "item_id": data.items})
-        known = from_interactions_df(frame)
+        dataset = from_interactions_df(frame)
     model = EASEScorer(regularization=l2)
-    model.train(known, TrainingOptions(environment={"LK_EASE_SOLVER": "scipy"}))
+    model.train(dataset, TrainingOptions(environment={"LK_EASE_SOLVER": "scipy"}))
     learnt = np.unique(data.items)  # in whose order the library's weights must be
     if not np.array_equal(model.items.numbers(learnt), np.arange(learnt.size)):
         raise RuntimeError("LensKit numbers items in another order than theirs")
@@ -265,10 +265,10 @@ def ease(data: Sequences, l2: float) -> Scores:
     if learnt.size == data.n_items:
         return _linear(histories, model.weights)
 
-    def scores(of: IntArray) -> NDArray[np.float32]:
-        found = np.zeros((of.size, data.n_items), np.float32)
-        found[:, learnt] = histories[of] @ model.weights
-        return found
+    def scores(block_users: IntArray) -> NDArray[np.float32]:
+        block_scores = np.zeros((block_users.size, data.n_items), np.float32)
+        block_scores[:, learnt] = histories[block_users] @ model.weights
+        return block_scores
 
     return scores
 
@@ -279,7 +279,7 @@ def _factors(model: Any, data: Sequences) -> Scores:
     with threadpool_limits(1, "blas"):  # the library warns of nested threads otherwise
         model.fit(sp.csr_matrix(data.matrix, dtype=np.float32), show_progress=False)
     users, items = model.user_factors, model.item_factors
-    return lambda of: users[of] @ items.T
+    return lambda block_users: users[block_users] @ items.T
 
 
 def als(data: Sequences, alpha: float, regularization: float) -> Scores:
@@ -318,7 +318,7 @@ def pure_svd(data: Sequences, factors: int) -> Scores:
     start = np.random.default_rng(SEED).random(min(matrix.shape))
     items = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start)[2]
     users = matrix @ items.T
-    return lambda of: users[of] @ items
+    return lambda block_users: users[block_users] @ items
 
 
 def rp3beta(data: Sequences, alpha: float, beta: float) -> Scores:
@@ -430,21 +430,23 @@ def popularity_above(
     it has users; the held-out item itself does not count.
     """
     weights = np.bincount(data.items, minlength=data.n_items).astype(float)
-    found = np.empty((2, users.size))
+    shares = np.empty((2, users.size))
     size = max(1, _BLOCK_SCORES // data.n_items)
     for block in (slice(start, start + size) for start in range(0, users.size, size)):
-        some = users[block]
-        given = np.asarray(scores(some))
-        own = held_out[some]
-        at = np.take_along_axis(given, own[:, np.newaxis], axis=1)
-        reach = entry.tolerance * np.abs(at)
-        candidates = np.tile(weights, (some.size, 1))
-        candidates[data.matrix[some].nonzero()] = 0.0
-        np.put_along_axis(candidates, own[:, np.newaxis], 0.0, axis=1)
+        block_users = users[block]
+        block_scores = np.asarray(scores(block_users))
+        test_items = held_out[block_users]
+        test_scores = np.take_along_axis(block_scores, test_items[:, np.newaxis], axis=1)
+        reach = entry.tolerance * np.abs(test_scores)
+        candidates = np.tile(weights, (block_users.size, 1))
+        candidates[data.matrix[block_users].nonzero()] = 0.0
+        np.put_along_axis(candidates, test_items[:, np.newaxis], 0.0, axis=1)
         total = np.maximum(candidates.sum(axis=1), 1.0)  # 0 where there are no others
-        for row, above in enumerate((given > at + reach, given >= at - reach)):
-            found[row, block] = (candidates * above).sum(axis=1) / total
-    return np.clip(found, 0.0, 1.0)
+        for row, is_above in enumerate(
+            (block_scores > test_scores + reach, block_scores >= test_scores - reach)
+        ):
+            shares[row, block] = (candidates * is_above).sum(axis=1) / total
+    return np.clip(shares, 0.0, 1.0)
 
 
 def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
@@ -456,13 +458,13 @@ def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
     spread = np.where(last > first, last - first, 1.0)
     users, sums = np.empty(_BINS.size), np.empty(_BINS.size)
     for i, edge in enumerate(_BINS):
-        within = np.where(last > first, np.clip((edge - first) / spread, 0, 1), first <= edge)
-        users[i] = within.sum()
-        sums[i] = (within * (first + np.minimum(edge, last)) / 2).sum()
-    held = np.diff(users, prepend=0.0)
-    kept = held > 1e-9
-    shares = np.diff(sums, prepend=0.0)[kept] / held[kept]
-    return pd.DataFrame({"share": shares, "users": held[kept]})
+        below_edge = np.where(last > first, np.clip((edge - first) / spread, 0, 1), first <= edge)
+        users[i] = below_edge.sum()
+        sums[i] = (below_edge * (first + np.minimum(edge, last)) / 2).sum()
+    users_per_bin = np.diff(users, prepend=0.0)
+    is_filled = users_per_bin > 1e-9
+    shares = np.diff(sums, prepend=0.0)[is_filled] / users_per_bin[is_filled]
+    return pd.DataFrame({"share": shares, "users": users_per_bin[is_filled]})
 
 
 def settings_of(entry: Entry) -> list[dict[str, float]]:
@@ -489,8 +491,8 @@ def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, flo
         users = np.sort(np.random.default_rng(SEED).choice(users, TUNED_ON, replace=False))
     values = []
     for settings in tried:
-        found = place(entry, entry.learn(train, **settings), train, held_out, users)
-        values.append(float(found.evaluate(TUNED_BY).mean()))
+        intervals = place(entry, entry.learn(train, **settings), train, held_out, users)
+        values.append(float(intervals.evaluate(TUNED_BY).mean()))
     named = {
         ", ".join(f"{k} {v:g}" for k, v in s.items()): v for s, v in zip(tried, values, strict=True)
     }
@@ -512,19 +514,19 @@ def compute(
     scores = entry.learn(learnt, **chosen)
     trained = time.process_time()
     users = np.random.default_rng(SEED).permutation(data.n_users)
-    found = place(entry, scores, learnt, held_out, users)
+    intervals = place(entry, scores, learnt, held_out, users)
     seconds = {
         "tuning": tuned - start,
         "training": trained - tuned,
         "ranking": time.process_time() - trained,
     }
-    told = {
+    provenance = {
         "settings": chosen,
         f"validation {TUNED_BY}": {name: round(value, 5) for name, value in tried.items()},
         "grid": {name: list(values) for name, values in entry.grid.items()},
         "processor seconds": {name: round(value, 2) for name, value in seconds.items()},
     }
-    return found, told, in_bins(*popularity_above(entry, scores, learnt, held_out, users))
+    return intervals, provenance, in_bins(*popularity_above(entry, scores, learnt, held_out, users))
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -535,27 +537,29 @@ def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankInterval
     in one random order. `folder` is where the command's ``--output`` wrote, by default the
     package's own; it may hold data sets that are not in `DATA`.
     """
-    where = BUNDLE if folder is None else Path(folder)
+    directory = BUNDLE if folder is None else Path(folder)
     try:
-        with np.load(where / f"{name}.npz") as bundle:
-            held = {key: bundle[key].astype(np.int64) for key in bundle.files}
+        with np.load(directory / f"{name}.npz") as bundle:
+            arrays = {key: bundle[key].astype(np.int64) for key in bundle.files}
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{where} has no ranks of {as_written(name)}: it must be one of "
-            f"{', '.join(sorted(path.stem for path in where.glob('*.npz')))}"
+            f"{directory} has no ranks of {as_written(name)}: it must be one of "
+            f"{', '.join(sorted(path.stem for path in directory.glob('*.npz')))}"
         ) from None
-    items = held.pop("n_candidates")
-    names = [key.removesuffix("/n_better") for key in held if key.endswith("/n_better")]
+    items = arrays.pop("n_candidates")
+    names = [key.removesuffix("/n_better") for key in arrays if key.endswith("/n_better")]
     return {
-        each: RankIntervals(held[f"{each}/n_better"], held[f"{each}/n_tied"], items)
-        for each in names
+        recommender: RankIntervals(
+            arrays[f"{recommender}/n_better"], arrays[f"{recommender}/n_tied"], items
+        )
+        for recommender in names
     }
 
 
 def facts(name: str, folder: str | Path | None = None) -> dict[str, Any]:
     """Provenance of the ranks of a data set: its size, settings, seconds, seeds and versions."""
-    where = BUNDLE if folder is None else Path(folder)
-    return dict(json.loads((where / f"{name}.json").read_text(encoding="utf-8")))
+    directory = BUNDLE if folder is None else Path(folder)
+    return dict(json.loads((directory / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
@@ -571,37 +575,39 @@ def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
 
 def every(folder: str | Path = "") -> dict[str, Path]:
     """Folders of the ranks of each data set: the package's, then those of `folder`."""
-    found = dict.fromkeys(DATA, BUNDLE)
+    folder_by_name = dict.fromkeys(DATA, BUNDLE)
     if folder:
-        own = sorted(path.stem for path in Path(folder).glob("*.npz"))
-        if not own:
+        data_names = sorted(path.stem for path in Path(folder).glob("*.npz"))
+        if not data_names:
             raise FileNotFoundError(
                 f"{folder} must hold ranks that python -m {NAME} wrote, got none"
             )
-        found |= dict.fromkeys(own, Path(folder))
-    return found
+        folder_by_name |= dict.fromkeys(data_names, Path(folder))
+    return folder_by_name
 
 
 def write(
     name: str,
-    found: Mapping[str, RankIntervals],
-    told: Mapping[str, Any],
+    intervals: Mapping[str, RankIntervals],
+    provenance: Mapping[str, Any],
     shares: Mapping[str, pd.DataFrame],
     folder: Path,
 ) -> None:
     """Write what :func:`ranks`, :func:`facts` and :func:`shares_above` read."""
-    held: dict[str, Any] = {}
-    for recommender, places in found.items():
-        held["n_candidates"] = places.n_candidates
-        held[f"{recommender}/n_better"] = places.n_better
-        held[f"{recommender}/n_tied"] = places.n_tied
-    small: dict[str, Any] = {
-        key: counts.astype(np.min_scalar_type(counts.max())) for key, counts in held.items()
+    arrays: dict[str, Any] = {}
+    for recommender, places in intervals.items():
+        arrays["n_candidates"] = places.n_candidates
+        arrays[f"{recommender}/n_better"] = places.n_better
+        arrays[f"{recommender}/n_tied"] = places.n_tied
+    packed_arrays: dict[str, Any] = {
+        key: counts.astype(np.min_scalar_type(counts.max())) for key, counts in arrays.items()
     }
-    bundle.write_json(folder / f"{name}.json", told)
-    bundle.write_arrays(folder / f"{name}.npz", **small)
+    bundle.write_json(folder / f"{name}.json", provenance)
+    bundle.write_arrays(folder / f"{name}.npz", **packed_arrays)
     if shares:
-        table = pd.concat([part.assign(recommender=of) for of, part in shares.items()])
+        table = pd.concat(
+            [part.assign(recommender=recommender_name) for recommender_name, part in shares.items()]
+        )
         table = table[["recommender", "share", "users"]]
         bundle.write_table(folder / f"{name}.shares.csv.gz", table, 4)
 
@@ -618,39 +624,41 @@ def run(
 
     What the folder has of the same data and grids is not computed again.
     """
-    found: dict[str, RankIntervals] = {}
+    intervals: dict[str, RankIntervals] = {}
     shares: dict[str, pd.DataFrame] = {}
-    told: dict[str, Any] = shape(data) | {
+    provenance: dict[str, Any] = shape(data) | {
         "command": command,
         "seed": SEED,
         "in order": data.in_order,
         "tuned on users": TUNED_ON,
         "python": platform.python_version(),
-        "versions": {each: version(each) for each in ("numpy", "scipy", "implicit", "lenskit")},
+        "versions": {label: version(label) for label in ("numpy", "scipy", "implicit", "lenskit")},
         "recommenders": {},
     }
     if (folder / f"{name}.npz").exists():
         old = facts(name, folder)
         if all(old[key] == value for key, value in shape(data).items()):
-            known, told["recommenders"] = ranks(name, folder), old["recommenders"]
-            found = {each: known[each] for each in told["recommenders"]}
+            old_intervals, provenance["recommenders"] = ranks(name, folder), old["recommenders"]
+            intervals = {label: old_intervals[label] for label in provenance["recommenders"]}
         if (folder / f"{name}.shares.csv.gz").exists():
-            of_each = shares_above(name, folder).groupby("recommender", sort=False)
-            shares = {str(each): part for each, part in of_each if each in found}
+            shares_by_recommender = shares_above(name, folder).groupby("recommender", sort=False)
+            shares = {
+                str(label): part for label, part in shares_by_recommender if label in intervals
+            }
     for recommender, entry in RECOMMENDERS.items():
         if entry.by_time and not data.in_order:
             continue
         grid = {setting: list(values) for setting, values in entry.grid.items()}
-        known_of = told["recommenders"].get(recommender, {})
-        if known_of.get("grid") != grid:
-            found[recommender], known_of, shares[recommender] = compute(entry, data)
-            told["recommenders"][recommender] = known_of
+        known_facts = provenance["recommenders"].get(recommender, {})
+        if known_facts.get("grid") != grid:
+            intervals[recommender], known_facts, shares[recommender] = compute(entry, data)
+            provenance["recommenders"][recommender] = known_facts
         elif recommender not in shares:  # the ranks are there
-            shares[recommender] = compute(entry, data, known_of["settings"])[2]
+            shares[recommender] = compute(entry, data, known_facts["settings"])[2]
         else:
             continue
-        write(name, found, told, shares, folder)
-        tell(f"{name}, {recommender}: {known_of}")
+        write(name, intervals, provenance, shares, folder)
+        tell(f"{name}, {recommender}: {known_facts}")
 
 
 #: What ``--check`` computes again: without a seed and in seconds.
@@ -664,28 +672,28 @@ def differences(name: str, data: Sequences, recommenders: Sequence[str], folder:
     """Compute ranks again with the kept settings; a sentence for each difference from the kept
     ones.
     """
-    kept, told = ranks(name, folder), facts(name, folder)
-    found = resized(name, told, shape(data))
-    for recommender in recommenders if not found else ():
-        settings = told["recommenders"][recommender]["settings"]
+    stored_ranks, provenance = ranks(name, folder), facts(name, folder)
+    messages = resized(name, provenance, shape(data))
+    for recommender in recommenders if not messages else ():
+        settings = provenance["recommenders"][recommender]["settings"]
         fresh, *_ = compute(RECOMMENDERS[recommender], data, settings)
-        old = kept[recommender]
+        old = stored_ranks[recommender]
         count = moved(fresh, old)
         if count or (fresh.n_candidates != old.n_candidates).any():
-            found.append(f"{name}, {recommender}: ranks differ for {count:,} users")
-    return found
+            messages.append(f"{name}, {recommender}: ranks differ for {count:,} users")
+    return messages
 
 
-def resized(name: str, told: Mapping[str, Any], sizes: Mapping[str, int]) -> list[str]:
+def resized(name: str, provenance: Mapping[str, Any], sizes: Mapping[str, int]) -> list[str]:
     """A sentence for each size of a data set that has changed.
 
     >>> resized("toy", {"users": 1090}, {"users": 7})
     ['toy: users must be 1,090, got 7']
     """
     return [
-        f"{name}: {key} must be {told[key]:,}, got {value:,}"
+        f"{name}: {key} must be {provenance[key]:,}, got {value:,}"
         for key, value in sizes.items()
-        if told[key] != value
+        if provenance[key] != value
     ]
 
 
@@ -703,7 +711,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The exit status is 2 if the data cannot be had, and 1 if the ranks differ.
     """
-    given = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     parser = bundle.parser(NAME, main.__doc__, "compare a part with what is there")
     parser.add_argument(
         "--data",
@@ -711,24 +719,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=list(DATA),
         help=f"of {', '.join(DATA)}, or a file or folder of sequences; default: the six",
     )
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     folder = options.output or BUNDLE
 
     def readers() -> dict[str, Callable[[], Sequences]]:
         chosen: dict[str, Callable[[], Sequences]] = {}
-        for each in options.data:
-            if each in DATA:
-                chosen[each] = DATA[each]
+        for source in options.data:
+            if source in DATA:
+                chosen[source] = DATA[source]
                 continue
             if options.output is None:
                 parser.error("give an --output folder for data sets other than the package's")
-            files = sequence_files(Path(each))
+            files = sequence_files(Path(source))
             chosen |= {name: partial(read_sequences, path) for name, path in files.items()}
         return chosen
 
     def write() -> None:
         for name, read in readers().items():
-            command = " ".join([f"python -m {NAME}", *given])
+            command = " ".join([f"python -m {NAME}", *arguments])
             run(name, read(), folder, command, partial(print, flush=True))
 
     def compare() -> list[str]:

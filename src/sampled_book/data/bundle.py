@@ -55,27 +55,29 @@ def write_json(path: Path, content: Any) -> Path:
     return put(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def parser(module: str, about: str | None, check: str = "") -> argparse.ArgumentParser:
+def parser(module: str, description: str | None, check: str = "") -> argparse.ArgumentParser:
     """The parser of a command: ``--output``, and ``--check`` where its help is given.
 
     >>> parser("sampled_book.data.study", "Compute.", "compare").parse_args(["--check"])
     Namespace(output=None, check=True)
     """
-    made = argparse.ArgumentParser(prog=module, description=about)
-    made.add_argument("--output", type=Path, help="folder to write to; default: the package's")
+    command_parser = argparse.ArgumentParser(prog=module, description=description)
+    command_parser.add_argument(
+        "--output", type=Path, help="folder to write to; default: the package's"
+    )
     if check:
-        made.add_argument("--check", action="store_true", help=check)
-    return made
+        command_parser.add_argument("--check", action="store_true", help=check)
+    return command_parser
 
 
 def run(
     write: Callable[[], Iterable[object] | None],
     compare: Callable[[], list[str]] | None = None,
-    same: str = "",
+    success_text: str = "",
     extra: str = "",
 ) -> int:
     """Write a bundle and print the files, or, with `compare`, print a sentence for each difference
-    from what is kept, or `same`. `extra` names the package's extra that installs a missing
+    from what is kept, or `success_text`. `extra` names the package's extra that installs a missing
     library. Returns the exit status: 2 if a library or the data cannot be had, 1 if there is a
     difference.
 
@@ -88,7 +90,7 @@ def run(
     try:
         if compare is not None:
             differences = compare()
-            print("\n".join(differences) or same)
+            print("\n".join(differences) or success_text)
             return int(bool(differences))
         for line in write() or ():
             print(line, flush=True)

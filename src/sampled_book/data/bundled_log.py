@@ -26,21 +26,21 @@ def simulate(
     held-out item; users are numbered from 0.
     """
     better, tied, items = (
-        np.concatenate([getattr(each, name) for each in ranks.values()])
+        np.concatenate([getattr(part, name) for part in ranks.values()])
         for name in ("n_better", "n_tied", "n_candidates")
     )
     m = integer(n_negatives, "n_negatives", 1, int(items.min()) - 1)
     rng = generator(rng)
     above = rng.hypergeometric(better, items - 1 - better, m)
-    level = rng.hypergeometric(tied, items - 1 - better - tied, m - above)
-    users = [np.arange(each.n_better.size) for each in ranks.values()]
-    names = np.repeat(list(ranks), [each.size for each in users])
+    sampled_ties = rng.hypergeometric(tied, items - 1 - better - tied, m - above)
+    users = [np.arange(part.n_better.size) for part in ranks.values()]
+    names = np.repeat(list(ranks), [part.size for part in users])
     return pd.DataFrame(
         {
             "recommender": names,
             "user": np.concatenate(users),
             "n_better": above,
-            "n_tied": level,
+            "n_tied": sampled_ties,
             "n_items": items,
             "n_negatives": m,
         }

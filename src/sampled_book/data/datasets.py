@@ -161,9 +161,9 @@ def ncf_split() -> Split:
     from 0 as in the split's files.
     """
     content = {}
-    for name, (blob, what) in _NCF_FILES.items():
+    for name, (blob, label) in _NCF_FILES.items():
         path = _ncf_file(name)
-        content[name] = _read(path, what)
+        content[name] = _read(path, label)
         if name != "ml-1m.train.rating":  # its lines may come in any order: see _ncf_pairs
             _check_blob(content[name], blob, path)
     held_out, negatives = (
@@ -219,10 +219,10 @@ def movielens(
     if expected.sha256 is not None:
         _check_digest(content, expected.sha256, source, str(expected))
     ratings = _parse_ratings(content, expected.separator, source)
-    found = (len(ratings), ratings["user"].nunique(), ratings["item"].nunique())
-    if found != (expected.n_ratings, expected.n_users, expected.n_items):
+    sizes = (len(ratings), ratings["user"].nunique(), ratings["item"].nunique())
+    if sizes != (expected.n_ratings, expected.n_users, expected.n_items):
         raise ValueError(
-            f"{source} must hold {expected}, got {found[0]:,}, {found[2]:,} and {found[1]:,}: it "
+            f"{source} must hold {expected}, got {sizes[0]:,}, {sizes[2]:,} and {sizes[1]:,}: it "
             "is truncated or altered"
         )
     if expected.pairs_sha256 is not None:
@@ -277,8 +277,8 @@ def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, 
         "several_at_last_timestamp": (int(several.sum()), len(several)),
     }
     for name, picked in picks.items():
-        right = int((picked["item"].to_numpy() == held_out).sum())
-        counts[f"held_out_is_{name}_of_several"] = (right, len(held_out))
+        n_matching = int((picked["item"].to_numpy() == held_out).sum())
+        counts[f"held_out_is_{name}_of_several"] = (n_matching, len(held_out))
     return counts
 
 
@@ -302,8 +302,8 @@ def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
     with np.load(BUNDLE / "ranks.npz") as bundle:
         names = bundle["names"].tolist()
         counts = [bundle[name].astype(np.int64) for name in _COUNTS]
-    each = zip(names, *counts, strict=True)
-    return {(name, variant): RankIntervals(*rows) for (name, variant), *rows in each}
+    named_counts = zip(names, *counts, strict=True)
+    return {(name, variant): RankIntervals(*rows) for (name, variant), *rows in named_counts}
 
 
 def read_ranks(path: str | Path) -> dict[str, RankIntervals]:
@@ -428,9 +428,9 @@ def _retrieve(
         if git_blob is not None:
             _check_blob(Path(output_file).read_bytes(), git_blob, url)
 
-    known = f"sha256:{sha256}" if sha256 else None
+    known_hash = f"sha256:{sha256}" if sha256 else None
     cache = pooch.os_cache("sampled-metrics")
-    return Path(pooch.retrieve(folder_url + name, known, name, cache, downloader=download))
+    return Path(pooch.retrieve(folder_url + name, known_hash, name, cache, downloader=download))
 
 
 def _fetch_member(release: _Release) -> bytes:
@@ -455,19 +455,19 @@ def _blob_id(content: bytes) -> str:
 
 
 def _check_blob(content: bytes, expected: str, source: object) -> None:
-    found = _blob_id(content)
-    if found != expected:
+    blob = _blob_id(content)
+    if blob != expected:
         raise ValueError(
-            f"{source} must have git blob id {expected}, got {found} ({len(content):,} bytes): it "
+            f"{source} must have git blob id {expected}, got {blob} ({len(content):,} bytes): it "
             "is truncated or altered"
         )
 
 
-def _check_digest(content: bytes, expected: str, source: str, what: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
+def _check_digest(content: bytes, expected: str, source: str, label: str) -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
         raise ValueError(
-            f"{source} must hold {what} with sha256 {expected}, got {found}: truncated or altered"
+            f"{source} must hold {label} with sha256 {expected}, got {digest}: truncated or altered"
         )
 
 
@@ -483,17 +483,17 @@ def _sorted_lines(pairs: NDArray[np.int64]) -> bytes:
 
 def _ncf_pairs(content: bytes, source: str) -> NDArray[np.int64]:
     """Training pairs, shape (994169, 2); the file's order, ratings and times do not matter."""
-    what = _NCF_FILES["ml-1m.train.rating"][1]
+    label = _NCF_FILES["ml-1m.train.rating"][1]
     try:
         frame = pd.read_csv(
             io.BytesIO(content), sep="\t", header=None, usecols=[0, 1], dtype=np.int64
         )
     except ValueError as problem:
-        raise ValueError(f"{source} must hold {what}, got an unreadable file: {problem}") from None
+        raise ValueError(f"{source} must hold {label}, got an unreadable file: {problem}") from None
     pairs = frame.to_numpy()
     if len(pairs) != _NCF_PAIRS:
-        raise ValueError(f"{source} must hold {what}, got {len(pairs):,}: truncated or altered")
-    _check_digest(_sorted_lines(pairs), _NCF_PAIRS_SHA256, f"pairs of {source}", what)
+        raise ValueError(f"{source} must hold {label}, got {len(pairs):,}: truncated or altered")
+    _check_digest(_sorted_lines(pairs), _NCF_PAIRS_SHA256, f"pairs of {source}", label)
     return pairs
 
 

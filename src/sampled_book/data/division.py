@@ -79,32 +79,39 @@ def split(
     integer(n_test, "n_test", 1)
     numbered, names = _numbered(ratings)
     counts = np.bincount(numbered["user"])
-    able = rng.permutation(np.flatnonzero(counts >= n_test))
-    wanted = (
-        len(able) if users_per_set is None else n_sets * integer(users_per_set, "users_per_set", 1)
+    eligible = rng.permutation(np.flatnonzero(counts >= n_test))
+    n_users = (
+        len(eligible)
+        if users_per_set is None
+        else n_sets * integer(users_per_set, "users_per_set", 1)
     )
-    if len(able) < max(wanted, n_sets):
+    if len(eligible) < max(n_users, n_sets):
         raise ValueError(
-            f"ratings must have {max(wanted, n_sets):,} users with {n_test} ratings or more for "
-            f"{n_sets} sets, got {len(able):,}"
+            f"ratings must have {max(n_users, n_sets):,} users with {n_test} ratings or more for "
+            f"{n_sets} sets, got {len(eligible):,}"
         )
-    parts = np.array_split(able[:wanted], n_sets)
-    users, part = np.concatenate(parts), np.repeat(np.arange(n_sets), [len(p) for p in parts])
+    parts = np.array_split(eligible[:n_users], n_sets)
+    users, part = (
+        np.concatenate(parts),
+        np.repeat(np.arange(n_sets), [len(members) for members in parts]),
+    )
     first = np.concatenate(([0], np.cumsum(counts)))
     rows = np.array([first[u] + rng.choice(counts[u], n_test, replace=False) for u in users])
-    of = np.full(len(numbered), -1)
-    of[rows] = part[:, None]
+    part_of_rating = np.full(len(numbered), -1)
+    part_of_rating[rows] = part[:, None]
     items, gains = numbered["item"].to_numpy()[rows], numbered["rating"].to_numpy()[rows]
-    return Division(numbered.assign(part=of), users, part, items, gains, names[counts < n_test])
+    return Division(
+        numbered.assign(part=part_of_rating), users, part, items, gains, names[counts < n_test]
+    )
 
 
 def _numbered(ratings: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     """Ratings by users and items from 0, sorted by both; and the users' names."""
-    wanted = ["user", "item", "rating"]
-    missing = [name for name in wanted if name not in ratings]
+    required = ["user", "item", "rating"]
+    missing = [name for name in required if name not in ratings]
     if missing:
         raise ValueError(
-            f"ratings must have columns {', '.join(wanted)}, got "
+            f"ratings must have columns {', '.join(required)}, got "
             f"{', '.join(map(str, ratings))[:200]}: {missing[0]} is missing"
         )
     values = pd.to_numeric(ratings["rating"], errors="coerce").to_numpy(np.float64)

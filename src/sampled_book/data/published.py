@@ -49,19 +49,23 @@ def orders() -> pd.DataFrame:
     their orders are reversed.
     """
     rows = []
-    for (dataset, of), same in pairs_of_halves().groupby(["dataset", "metric"], sort=False):
-        both = same[["method", "sampled", "all"]].itertuples(index=False, name=None)
-        for (a, x, exact), (b, y, other) in combinations(both, 2):
-            apart = x - y, exact - other
-            rows.append((dataset, of, a, b, *apart, apart[0] * apart[1] < 0))
+    for (dataset, metric_name), halves in pairs_of_halves().groupby(
+        ["dataset", "metric"], sort=False
+    ):
+        method_rows = halves[["method", "sampled", "all"]].itertuples(index=False, name=None)
+        for (first, sampled_a, exact_a), (second, sampled_b, exact_b) in combinations(
+            method_rows, 2
+        ):
+            gaps = sampled_a - sampled_b, exact_a - exact_b
+            rows.append((dataset, metric_name, first, second, *gaps, gaps[0] * gaps[1] < 0))
     columns = ["dataset", "metric", "first", "second", "sampled", "all", "reversed"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def best_baselines() -> pd.DataFrame:
     """The best method other than the authors' own, in both halves, by data set and metric."""
-    others = pairs_of_halves().query("method != @OURS").set_index("method")
-    return others.groupby(["dataset", "metric"], sort=False)[["sampled", "all"]].idxmax(
+    baselines = pairs_of_halves().query("method != @OURS").set_index("method")
+    return baselines.groupby(["dataset", "metric"], sort=False)[["sampled", "all"]].idxmax(
     ).reset_index()  # fmt: skip
 
 
@@ -71,8 +75,12 @@ def settings(dataset: str) -> dict[str, Any]:
     """
     row = cells().query("dataset == @dataset").iloc[0]
     users = int(row["n_users"])
-    own = round(INTERACTIONS[dataset] / users)
-    return {"n_items": int(row["n_catalogue"]) - own + 1, "n_negatives": 99, "users": users}
+    items_per_user = round(INTERACTIONS[dataset] / users)
+    return {
+        "n_items": int(row["n_catalogue"]) - items_per_user + 1,
+        "n_negatives": 99,
+        "users": users,
+    }
 
 
 def as_published(dataset: str) -> pd.DataFrame:
@@ -93,19 +101,19 @@ def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.D
     half; options are those of :func:`sampled_metrics.published`. Meituan is
     left out: neither its users nor its items are published.
     """
-    frames, known = [], []
+    frames, order_frames = [], []
     for dataset in INTERACTIONS:
-        found = sm.published(as_published(dataset).assign(dataset=dataset), **settings(dataset),
+        table = sm.published(as_published(dataset).assign(dataset=dataset), **settings(dataset),
                              replacement=False, metrics=BOTH, confidence=confidence,
                              **options)  # fmt: skip
-        frames.append(found.frame)
-        known.append(found.orders)
+        frames.append(table.frame)
+        order_frames.append(table.orders)
     frame = pd.concat(frames, ignore_index=True)
     halves = pairs_of_halves()
     halves["metric"] = halves["metric"].map(lambda name: metric(name).name)
     exact = halves.rename(columns={"all": "exact"}).drop(columns="sampled")
-    both = frame.merge(exact, on=["dataset", "method", "metric"])
-    return both, pd.concat(known, ignore_index=True)
+    with_exact = frame.merge(exact, on=["dataset", "method", "metric"])
+    return with_exact, pd.concat(order_frames, ignore_index=True)
 
 
 def twins() -> pd.DataFrame:
@@ -117,8 +125,8 @@ def twins() -> pd.DataFrame:
         for half, part in cells("games").groupby("protocol")
     }
     # A user has nine items, which are no candidates but for the one that is held out.
-    found = sm.published(halves["sampled"], n_items=16_882 - 8, n_negatives=100, users=50_626,
+    table = sm.published(halves["sampled"], n_items=16_882 - 8, n_negatives=100, users=50_626,
                          replacement=False).frame  # fmt: skip
     exact = halves["all"].set_index("method").rename(columns=lambda name: metric(name).name)
-    keys = zip(found["method"], found["metric"], strict=True)
-    return found.assign(exact=[float(exact.loc[key]) for key in keys])
+    keys = zip(table["method"], table["metric"], strict=True)
+    return table.assign(exact=[float(exact.loc[key]) for key in keys])

@@ -181,8 +181,8 @@ class MatrixFactorisation:
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Quotient, 0 where the denominator is 0."""
-    out = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
-    return np.divide(numerator, denominator, out=out, where=denominator > 0)
+    quotient = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
+    return np.divide(numerator, denominator, out=quotient, where=denominator > 0)
 
 
 #: Recommenders X, Y and Z of krichene2020, section 9, under the settings that give its Table 3.
@@ -235,43 +235,43 @@ def differences(
     Those of Y and Z must be the same. X starts from random factors and rounds in float32, so its
     mean metrics must be within four standard deviations of those of the ten bundled seeds.
     """
-    kept = datasets.bundled_variants()
-    found = [
+    bundled = datasets.bundled_variants()
+    messages = [
         f"{name} must be {kept_pair}, got {counts.get(name)}"
         for name, kept_pair in datasets.bundled_counts().items()
         if counts.get(name) != kept_pair
     ]
     seeds = datasets.bundled_seeds()
     for (name, variant), fresh in ranks.items():
-        old, where = kept[name, variant], f"{name}, {variant}"
+        old, label = bundled[name, variant], f"{name}, {variant}"
         sizes = old.n_candidates.size, fresh.n_candidates.size
         if sizes[0] != sizes[1]:
-            found.append(
-                f"{where}: ranks must be those of {sizes[0]:,} users, got those of {sizes[1]:,}"
+            messages.append(
+                f"{label}: ranks must be those of {sizes[0]:,} users, got those of {sizes[1]:,}"
             )
             continue
         moved = (fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)
         if (fresh.n_candidates != old.n_candidates).any():
-            found.append(f"{where}: candidates must be those that are bundled, got others")
+            messages.append(f"{label}: candidates must be those that are bundled, got others")
         elif name != "X" and moved.any():
-            found.append(
-                f"{where}: ranks must be those that are bundled, got others for {moved.sum():,} "
+            messages.append(
+                f"{label}: ranks must be those that are bundled, got others for {moved.sum():,} "
                 "users"
             )
         elif name == "X" and variant == REPRODUCED:
-            found += [f"{where}: {text}" for text in _beyond_seeds(fresh, seeds)]
-    return found
+            messages += [f"{label}: {text}" for text in _beyond_seeds(fresh, seeds)]
+    return messages
 
 
 def _beyond_seeds(fresh: RankIntervals, seeds: Sequence[RankIntervals]) -> list[str]:
     """The metrics whose mean is more than four standard deviations of the seeds' from theirs."""
-    found = []
+    messages = []
     for kind in ("recall@10", "ndcg@10", "ap", "auc"):
-        value, *others = (r.evaluate(metric(kind), "mean").mean() for r in (fresh, *seeds))
-        centre, reach = float(np.mean(others)), 4 * float(np.std(others, ddof=1))
+        value, *seed_means = (r.evaluate(metric(kind), "mean").mean() for r in (fresh, *seeds))
+        centre, reach = float(np.mean(seed_means)), 4 * float(np.std(seed_means, ddof=1))
         if not abs(value - centre) <= reach:
-            found.append(f"{kind} must be within {reach:.2g} of {centre:.6f}, got {value:.6f}")
-    return found
+            messages.append(f"{kind} must be within {reach:.2g} of {centre:.6f}, got {value:.6f}")
+    return messages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -282,25 +282,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = bundle.parser(
         "sampled_book.data.recommenders", main.__doc__, "compare instead of writing"
     )
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
 
     def computed() -> tuple[dict[tuple[str, str], RankIntervals], dict[str, tuple[int, int]]]:
         split = datasets.ncf_split()
         counts = datasets.count_facts(split)
-        wanted = [key for key in VARIANTS if key in COMPARED or not given.check]
-        shown = tqdm(wanted, desc="ranks", unit="variant")
+        keys = [key for key in VARIANTS if key in COMPARED or not options.check]
+        shown = tqdm(keys, desc="ranks", unit="variant")
         return {key: rank_variant(*key, split) for key in shown}, counts
 
     def write() -> list[Path]:
         variants, counts = computed()
-        folder = given.output or datasets.BUNDLE
+        folder = options.output or datasets.BUNDLE
         reproduced = {name: r for (name, variant), r in variants.items() if variant == REPRODUCED}
         written = datasets.write_bundle(variants, counts, X.seed, folder)
         return [*written, bundled_log.write_bundled_log(reproduced, folder)]
 
     return bundle.run(
         write,
-        (lambda: differences(*computed())) if given.check else None,
+        (lambda: differences(*computed())) if options.check else None,
         "The ranks of X, Y and Z came out as they are bundled.",
     )
 

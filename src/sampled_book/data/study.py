@@ -76,69 +76,75 @@ def place(
     all scores in a chain of such pairs; infinite scores are level with their equals only.
     """
     if not 0 <= relative_tolerance < 1:
-        given = as_written(relative_tolerance)
-        raise ValueError(f"relative_tolerance must be in [0, 1), got {given}")
+        text = as_written(relative_tolerance)
+        raise ValueError(f"relative_tolerance must be in [0, 1), got {text}")
     table = _scores(scores)
     items = integers(test_items, "test_items", 0, table.shape[1] - 1)
-    taken, weights = np.asarray(rated, dtype=bool), integers(popularity, "popularity", 0)
-    if taken.shape != table.shape or weights.shape != table.shape[1:]:
+    is_rated, weights = np.asarray(rated, dtype=bool), integers(popularity, "popularity", 0)
+    if is_rated.shape != table.shape or weights.shape != table.shape[1:]:
         raise ValueError(
             "scores and rated must have shape (n_users, n_items) and popularity (n_items,), got "
-            f"{table.shape}, {taken.shape} and {weights.shape}"
+            f"{table.shape}, {is_rated.shape} and {weights.shape}"
         )
     if items.ndim != 2 or len(items) != len(table):
         raise ValueError(
             f"test_items must have a row for each of {len(table)} users, got shape {items.shape}"
         )
-    if not np.take_along_axis(taken, items, axis=1).all():
+    if not np.take_along_axis(is_rated, items, axis=1).all():
         raise ValueError("rated must be true of every test item")
-    level = _levels(table, relative_tolerance)
-    own = np.take_along_axis(level, items, axis=1)
-    better, tied, heavier, level_weight = (np.empty_like(items) for _ in range(4))
-    heavy = weights.astype(np.float64)
-    for column, mine in enumerate(own.T):
-        above, same = (level < mine[:, None]) & ~taken, (level == mine[:, None]) & ~taken
-        better[:, column], tied[:, column] = above.sum(axis=1), same.sum(axis=1)
-        heavier[:, column], level_weight[:, column] = above @ heavy, same @ heavy
+    levels = _levels(table, relative_tolerance)
+    test_levels = np.take_along_axis(levels, items, axis=1)
+    better, tied, weight_better, weight_tied = (np.empty_like(items) for _ in range(4))
+    float_weights = weights.astype(np.float64)
+    for column, item_level in enumerate(test_levels.T):
+        is_above, is_level = (
+            (levels < item_level[:, None]) & ~is_rated,
+            (levels == item_level[:, None]) & ~is_rated,
+        )
+        better[:, column], tied[:, column] = is_above.sum(axis=1), is_level.sum(axis=1)
+        weight_better[:, column], weight_tied[:, column] = (
+            is_above @ float_weights,
+            is_level @ float_weights,
+        )
     return RelevantSets(
         n_better=better,
         n_tied=tied,
-        level=_levels(-own),
-        n_irrelevant=(~taken).sum(axis=1),
-        weight_better=heavier,
-        weight_tied=level_weight,
-        weight_total=(~taken @ heavy).astype(np.int64),
+        level=_levels(-test_levels),
+        n_irrelevant=(~is_rated).sum(axis=1),
+        weight_better=weight_better,
+        weight_tied=weight_tied,
+        weight_total=(~is_rated @ float_weights).astype(np.int64),
     )
 
 
 def _scores(values: ArrayLike) -> NDArray[Any]:
     """A matrix of scores in its own type, infinite ones too, or ValueError."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf":
-        raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
-    if given.ndim != 2:
-        raise ValueError(f"scores must be a matrix of numbers, got shape {given.shape}")
-    if np.isnan(given).any():
+    table = np.asarray(values)
+    if table.dtype.kind not in "iuf":
+        raise ValueError(f"scores must be real numbers, got dtype {table.dtype}")
+    if table.ndim != 2:
+        raise ValueError(f"scores must be a matrix of numbers, got shape {table.shape}")
+    if np.isnan(table).any():
         raise ValueError("scores must not be NaN")
-    return given
+    return table
 
 
 def _levels(scores: NDArray[Any], relative_tolerance: float = 0.0) -> IntArray:
     """Dense place of each score in its row: 0 the best, level scores alike."""
     order = np.argsort(scores, axis=1)[:, ::-1]
     ordered = np.take_along_axis(scores, order, axis=1)
-    apart = ordered[:, :-1] > ordered[:, 1:]
+    has_gap = ordered[:, :-1] > ordered[:, 1:]
     if relative_tolerance:
-        close = np.asarray(ordered, dtype=np.float64)
-        high, low = close[:, :-1], close[:, 1:]
+        float_scores = np.asarray(ordered, dtype=np.float64)
+        high, low = float_scores[:, :-1], float_scores[:, 1:]
         with np.errstate(all="ignore"):  # what is infinite is level with its equals alone
-            near = high - low <= relative_tolerance * np.maximum(np.abs(high), np.abs(low))
-        apart &= ~(near & np.isfinite(high) & np.isfinite(low))
+            is_close = high - low <= relative_tolerance * np.maximum(np.abs(high), np.abs(low))
+        has_gap &= ~(is_close & np.isfinite(high) & np.isfinite(low))
     places = np.zeros(scores.shape, dtype=np.int64)
-    places[:, 1:] = np.cumsum(apart, axis=1)
-    level = np.empty_like(places)
-    np.put_along_axis(level, order, places, axis=1)
-    return level
+    places[:, 1:] = np.cumsum(has_gap, axis=1)
+    levels = np.empty_like(places)
+    np.put_along_axis(levels, order, places, axis=1)
+    return levels
 
 
 Scorer = Callable[[str, pd.DataFrame, IntArray, int, int], FloatArray]
@@ -151,24 +157,24 @@ def place_all(
     shape (n_users, n_test). `scorer` maps (recommender, training ratings, users, n_items, seed)
     to scores, shape (n_users, n_items).
     """
-    done, popular = [], []
+    placed, popular = [], []
     for part in range(sets.n_sets):
         train = sets.training(part)
         counts = np.bincount(train["item"], minlength=sets.n_items)
-        inside = sets.part == part
-        users, items = sets.users[inside], sets.test_items[inside]
+        in_part = sets.part == part
+        users, items = sets.users[in_part], sets.test_items[in_part]
         table = scorer(recommender, train, users, sets.n_items, seed)
         rows = pd.Series(np.arange(len(users)), index=users)
-        own = sets.ratings[sets.ratings["user"].isin(users)]
+        user_ratings = sets.ratings[sets.ratings["user"].isin(users)]
         rated = np.zeros(table.shape, dtype=bool)
-        rated[rows[own["user"]], own["item"]] = True
+        rated[rows[user_ratings["user"]], user_ratings["item"]] = True
         tolerance = _lenskit.TIE_TOLERANCE[recommender]
-        done += [
-            place(table[b], items[b], rated[b], counts, tolerance)
-            for b in (slice(a, a + _BLOCK) for a in range(0, len(users), _BLOCK))
+        placed += [
+            place(table[block], items[block], rated[block], counts, tolerance)
+            for block in (slice(start, start + _BLOCK) for start in range(0, len(users), _BLOCK))
         ]
         popular.append(counts[items])
-    return _stacked(done), np.concatenate(popular)
+    return _stacked(placed), np.concatenate(popular)
 
 
 def _stacked(parts: Sequence[RelevantSets]) -> RelevantSets:
@@ -191,17 +197,17 @@ def rank_effectiveness(
     an exact mean over the random order of level items, and the share of concordant pairs with
     unequal ratings, level ones counting half; NaN for a user without such a pair.
     """
-    same = level[:, :, None] == level[:, None, :]
-    shared = (same * gains[:, None, :]).sum(axis=2) / same.sum(axis=2)
+    is_level = level[:, :, None] == level[:, None, :]
+    mean_gains = (is_level * gains[:, None, :]).sum(axis=2) / is_level.sum(axis=2)
     order = np.argsort(level, axis=1, kind="stable")
-    found = np.take_along_axis(shared, order, axis=1) @ discount
+    discounted_gains = np.take_along_axis(mean_gains, order, axis=1) @ discount
     ideal = -np.sort(-gains, axis=1) @ discount
     rated = np.sign(gains[:, :, None] - gains[:, None, :])
     ranked = np.sign(level[:, None, :] - level[:, :, None])
     pairs = (rated != 0).sum(axis=(1, 2))
     agree = ((rated * ranked + 1) / 2 * (rated != 0)).sum(axis=(1, 2))
     with np.errstate(invalid="ignore"):
-        return found / ideal, agree / pairs
+        return discounted_gains / ideal, agree / pairs
 
 
 def software_discounts(length: int) -> FloatArray:
@@ -223,25 +229,28 @@ def decoy_grid(most: int, size: int = 40) -> IntArray:
 
 def _mean_and_error(values: FloatArray) -> list[float]:
     """Mean over users and its standard error, those without a value being left out."""
-    known = values[~np.isnan(values)]
-    return [float(known.mean()), float(known.std(ddof=1) / np.sqrt(known.size))]
+    valid_values = values[~np.isnan(values)]
+    return [
+        float(valid_values.mean()),
+        float(valid_values.std(ddof=1) / np.sqrt(valid_values.size)),
+    ]
 
 
 def _software_curves(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
     """nDCG as the authors' software has it, at a grid of decoys and with all unrated items."""
     pool = next(iter(places.values())).n_irrelevant
     grid = decoy_grid(int(pool.max()))
-    found: dict[str, Any] = {"decoys": grid.tolist()}
+    curves: dict[str, Any] = {"decoys": grid.tolist()}
     for length in LISTS:
         discounts = software_discounts(length)
-        found[f"ndcg@{length}"] = {
+        curves[f"ndcg@{length}"] = {
             name: [
                 _mean_and_error(expected_gain(sets, gains, discounts, np.minimum(n, pool)))
                 for n in [*grid, int(pool.max())]
             ]
             for name, sets in places.items()
         }
-    return found
+    return curves
 
 
 def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
@@ -250,18 +259,19 @@ def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dic
     discounts = {"ndcg": ours, "software ndcg": software_discounts(gains.shape[1])}
     levels = {name: sets.level for name, sets in places.items()}
     levels["random order"] = np.zeros_like(next(iter(levels.values())))
-    found: dict[str, Any] = {}
+    summaries: dict[str, Any] = {}
     for kind in ("ndcg", "software ndcg", "concordant pairs"):
-        of, part = discounts.get(kind, ours), int(kind == "concordant pairs")
+        discount, measure_index = discounts.get(kind, ours), int(kind == "concordant pairs")
         values = {
-            name: rank_effectiveness(level, gains, of)[part] for name, level in levels.items()
+            name: rank_effectiveness(level, gains, discount)[measure_index]
+            for name, level in levels.items()
         }
-        found[kind] = {name: _mean_and_error(value) for name, value in values.items()}
-        found[f"{kind}, difference"] = {
+        summaries[kind] = {name: _mean_and_error(value) for name, value in values.items()}
+        summaries[f"{kind}, difference"] = {
             f"{first} - {second}": _mean_and_error(values[first] - values[second])
             for first, second in combinations(values, 2)
         }
-    return found
+    return summaries
 
 
 # --- the study ------------------------------------------------------------------------------------
@@ -326,24 +336,28 @@ def standings(
     weighted: bool = False,
 ) -> list[Standing]:
     """The :func:`standing` by each of several metrics, which takes little longer than by one."""
-    lists = sorted({each.k for each in metrics if each.k is not None})
-    wanted = [*metrics, *(Metric("hit", k) for k in lists)]
-    found: dict[str, Sequence[FloatArray]] = {}
+    lists = sorted({metric.k for metric in metrics if metric.k is not None})
+    all_metrics = [*metrics, *(Metric("hit", k) for k in lists)]
+    values_by_name: dict[str, Sequence[FloatArray]] = {}
     for name, places in sets.items():
         if n_decoys is None:
-            found[name] = [places.evaluate(each) for each in wanted]
+            values_by_name[name] = [places.evaluate(metric) for metric in all_metrics]
         elif weighted:
-            found[name] = [*places.expected(wanted, n_decoys, replacement=True, weighted=True)]
+            values_by_name[name] = [
+                *places.expected(all_metrics, n_decoys, replacement=True, weighted=True)
+            ]
         else:
             pool = places.n_irrelevant
-            found[name] = [*places.expected(wanted, np.minimum(n_decoys, pool))]
+            values_by_name[name] = [*places.expected(all_metrics, np.minimum(n_decoys, pool))]
 
-    def rows(at: int) -> dict[str, FloatArray]:
-        return {name: values[at] for name, values in found.items()}
+    def rows(metric_index: int) -> dict[str, FloatArray]:
+        return {name: values[metric_index] for name, values in values_by_name.items()}
 
     return [
-        Standing.of(rows(i), None if each.k is None else rows(len(metrics) + lists.index(each.k)))
-        for i, each in enumerate(metrics)
+        Standing.of(
+            rows(i), None if metric.k is None else rows(len(metrics) + lists.index(metric.k))
+        )
+        for i, metric in enumerate(metrics)
     ]
 
 
@@ -362,9 +376,9 @@ def conduct(
     for name in RECOMMENDERS:
         for seed in seeds if name in _lenskit.SEEDED else seeds[:1]:
             progress(f"{name}, seed {seed}")
-            found, popularity = place_all(sets, name, seed, scorer)
-            places.setdefault(name, found)
-            for kind, value in statistics(found).items():
+            seed_places, popularity = place_all(sets, name, seed, scorer)
+            places.setdefault(name, seed_places)
+            for kind, value in statistics(seed_places).items():
                 spread.setdefault(name, {}).setdefault(kind, []).append(value)
     progress("nDCG with ratings")
     ratings = sets.ratings
@@ -393,44 +407,44 @@ def statistics(places: RelevantSets) -> dict[str, float]:
     }
 
 
-def differences(fresh: Study, kept: Study) -> list[str]:
+def differences(fresh: Study, stored: Study) -> list[str]:
     """A sentence for each difference between a study computed again and the kept one.
 
     Popular and PersMean must come out the same to the last place. Item-Item and FunkSVD must be as
     near to the kept ones as other seeds: each of `statistics` within four standard deviations of
     the kept seeds (each with its first seed).
     """
-    found = [
-        f"{what} must be {kept.facts[what]:,}, got {fresh.facts[what]:,}"
-        for what in ("ratings", "users", "items", "left_out")
-        if fresh.facts[what] != kept.facts[what]
+    messages = [
+        f"{quantity} must be {stored.facts[quantity]:,}, got {fresh.facts[quantity]:,}"
+        for quantity in ("ratings", "users", "items", "left_out")
+        if fresh.facts[quantity] != stored.facts[quantity]
     ]
-    for what in _ARRAYS:
-        if not np.array_equal(getattr(fresh, what), getattr(kept, what)):
-            found.append(f"{what} must be as it is kept, got another")
-    for name in kept.recommenders:
+    for quantity in _ARRAYS:
+        if not np.array_equal(getattr(fresh, quantity), getattr(stored, quantity)):
+            messages.append(f"{quantity} must be as it is kept, got another")
+    for name in stored.recommenders:
         if name not in _lenskit.SEEDED:
-            found += _unequal(name, fresh.sets[name], kept.sets[name])
-            found += [
+            messages += _unequal(name, fresh.sets[name], stored.sets[name])
+            messages += [
                 f"{name}: {group}, {kind} must be as it is kept, got another"
                 for group in ("software", "effectiveness")
-                for kind, values in kept.facts[group].items()
+                for kind, values in stored.facts[group].items()
                 if name in values and not np.allclose(fresh.facts[group][kind][name], values[name])
             ]
             continue
-        again = statistics(fresh.sets[name])
-        for kind, seeds in kept.facts["spread"][name].items():
+        fresh_statistics = statistics(fresh.sets[name])
+        for kind, seeds in stored.facts["spread"][name].items():
             reach = 1e-9 + 4 * float(np.std(seeds, ddof=1))
-            if abs(again[kind] - seeds[0]) > reach:
-                found.append(
+            if abs(fresh_statistics[kind] - seeds[0]) > reach:
+                messages.append(
                     f"{name}: {kind} must be within {reach:.2g} of {seeds[0]:.6f}, got "
-                    f"{again[kind]:.6f}"
+                    f"{fresh_statistics[kind]:.6f}"
                 )
-    return found
+    return messages
 
 
-def _unequal(name: str, fresh: RelevantSets, kept: RelevantSets) -> list[str]:
-    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in _PLACES]
+def _unequal(name: str, fresh: RelevantSets, stored: RelevantSets) -> list[str]:
+    pairs = [(c, getattr(fresh, c), getattr(stored, c)) for c in _PLACES]
     return [
         f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
         if a.shape == b.shape
@@ -448,37 +462,39 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
     2,998 users of MovieLens 1M), or another from a `folder` that ``python -m
     sampled_book.data.study --output`` wrote.
     """
-    where = datasets.BUNDLE if folder is None else Path(folder)
+    directory = datasets.BUNDLE if folder is None else Path(folder)
     try:
-        facts = json.loads((where / "decoys.json").read_text(encoding="utf-8"))["data"]
-        with np.load(where / "decoys.npz") as bundle:
-            held = {name: bundle[name].astype(np.int64) for name in bundle.files}
+        facts = json.loads((directory / "decoys.json").read_text(encoding="utf-8"))["data"]
+        with np.load(directory / "decoys.npz") as bundle:
+            arrays = {name: bundle[name].astype(np.int64) for name in bundle.files}
     except FileNotFoundError as problem:
         raise FileNotFoundError(f"{problem.filename} is missing: it must hold a study") from None
     if data not in facts:
         raise ValueError(f"data must be one of {', '.join(facts)}, got {as_written(data)}")
-    shared = {name: held[f"{data}/{name}"] for name in _SHARED}
-    own = [name for name in _PLACES if name not in _SHARED]
+    shared = {name: arrays[f"{data}/{name}"] for name in _SHARED}
+    per_recommender = [name for name in _PLACES if name not in _SHARED]
     sets = {
-        name: RelevantSets(**shared, **{c: held[f"{data}/{name}/{c}"] for c in own})
+        name: RelevantSets(
+            **shared, **{column: arrays[f"{data}/{name}/{column}"] for column in per_recommender}
+        )
         for name in facts[data]["spread"]
     }
-    popularity, part, item_counts = (held[f"{data}/{name}"] for name in _ARRAYS)
+    popularity, part, item_counts = (arrays[f"{data}/{name}"] for name in _ARRAYS)
     return Study(sets, popularity, part, item_counts, facts[data])
 
 
 def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
     """Write the files that :func:`bundled_study` reads, each atomically; their paths."""
-    held: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for data, study in studies.items():
         for name in _ARRAYS:
-            held[f"{data}/{name}"] = getattr(study, name)
+            arrays[f"{data}/{name}"] = getattr(study, name)
         for recommender, sets in study.sets.items():
             for name in _PLACES:
                 part = "" if name in _SHARED else f"{recommender}/"
-                held[f"{data}/{part}{name}"] = getattr(sets, name)
-    small: dict[str, Any] = {
-        name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in held.items()
+                arrays[f"{data}/{part}{name}"] = getattr(sets, name)
+    packed_arrays: dict[str, Any] = {
+        name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in arrays.items()
     }
     facts = {
         "split_seed": SPLIT_SEED,
@@ -486,7 +502,7 @@ def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
         "settings": _lenskit.SETTINGS,
         "data": {data: _rounded(study.facts) for data, study in studies.items()},
     }
-    written = bundle.write_arrays(folder / "decoys.npz", **small)
+    written = bundle.write_arrays(folder / "decoys.npz", **packed_arrays)
     return [written, put(folder / "decoys.json", _lines(facts).encode())]
 
 
@@ -546,10 +562,10 @@ def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]
     return studies
 
 
-def _step(bar: Any, what: str) -> None:
+def _step(bar: Any, description: str) -> None:
     """Count the step that went before, if one did, and name the next."""
     bar.update(1 if bar.postfix else 0)
-    bar.set_postfix_str(what)
+    bar.set_postfix_str(description)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -565,25 +581,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=list(BUNDLED),
         help="data sets to study; default: those that come with the package",
     )
-    given = parser.parse_args(argv)
-    folder = given.output or datasets.BUNDLE
-    if not given.check and given.output is None and set(given.data) != set(BUNDLED):
+    options = parser.parse_args(argv)
+    folder = options.output or datasets.BUNDLE
+    if not options.check and options.output is None and set(options.data) != set(BUNDLED):
         parser.error("give an --output folder for data sets other than those of the package")
 
     def compare() -> list[str]:
-        kept = {data: bundled_study(data, folder) for data in given.data}
-        studies = _conduct_all(given.data, SEEDS[:1])
+        stored = {data: bundled_study(data, folder) for data in options.data}
+        studies = _conduct_all(options.data, SEEDS[:1])
         with TemporaryDirectory() as temporary:  # as they would be read
             write_study(studies, Path(temporary))
             return [
                 f"{data}: {difference}"
-                for data in given.data
-                for difference in differences(bundled_study(data, temporary), kept[data])
+                for data in options.data
+                for difference in differences(bundled_study(data, temporary), stored[data])
             ]
 
     return bundle.run(
-        lambda: write_study(_conduct_all(given.data, SEEDS), folder),
-        compare if given.check else None,
+        lambda: write_study(_conduct_all(options.data, SEEDS), folder),
+        compare if options.check else None,
         "The study came out as it is kept.",
     )
 

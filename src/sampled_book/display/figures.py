@@ -92,8 +92,8 @@ def expected_curves(
     """
     curves(ax, n_negatives, expected)
     for name in expected:
-        at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
-        ax.plot(1.02, exact[name], "<", color="black", ms=8, **at)
+        edge_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
+        ax.plot(1.02, exact[name], "<", color="black", ms=8, **edge_style)
     for m, height in flips:
         ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
         ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
@@ -117,17 +117,17 @@ def beside(
     [('A', 0.47), ('B', 0.54)]
     """
     to_axes = ax.transAxes.inverted()
-    left = ax.get_xlim()[0]
-    at = {
-        name: float(to_axes.transform(ax.transData.transform((left, height)))[1])
+    x_left = ax.get_xlim()[0]
+    axes_heights = {
+        name: float(to_axes.transform(ax.transData.transform((x_left, height)))[1])
         for name, height in heights.items()
     }
-    colours, order = marks(heights), sorted(at, key=at.__getitem__)
+    colours, order = marks(heights), sorted(axes_heights, key=axes_heights.__getitem__)
     steps = gap * np.arange(len(order))
-    free = isotonic_regression([at[name] for name in order] - steps).x
+    free = isotonic_regression([axes_heights[name] for name in order] - steps).x
     for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
-        drawn = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
-        ax.text(x, float(place), name, transform=ax.transAxes, **drawn)
+        text_style = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
+        ax.text(x, float(place), name, transform=ax.transAxes, **text_style)
     return ax
 
 
@@ -180,18 +180,18 @@ def heat_map(
     """Plot a table whose cells hold texts of one or two lines, coloured by `values` (p, q), grey
     where NaN. `scale` has the values of the first and the last colour.
     """
-    table, said = np.asarray(values, dtype=float), np.asarray(texts)
+    table, cell_texts = np.asarray(values, dtype=float), np.asarray(texts)
     shades = plt.get_cmap(colours).with_extremes(bad="#e8e8e8")
     low, high = scale
     ax.pcolormesh(
         np.ma.masked_invalid(table), cmap=shades, vmin=low, vmax=high, edgecolors="w", linewidth=1
     )
-    for (i, j), text in np.ndenumerate(said):
+    for (i, j), text in np.ndenumerate(cell_texts):
         share = np.clip((table[i, j] - low) / (high - low), 0, 1)
         red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-        drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
-        drawn.set(color="white" if dark else "black", linespacing=1.15)
+        cell_label = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
+        cell_label.set(color="white" if dark else "black", linespacing=1.15)
     short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
     names = [short.get(name, name.replace(" ", "\n")) for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
@@ -237,20 +237,20 @@ def errors_by_gamma(
     ax: Axes,
     gammas: ArrayLike,
     errors: Mapping[str, ArrayLike],
-    alike: Mapping[str, tuple[float, float]],
+    equal_users: Mapping[str, tuple[float, float]],
 ) -> Axes:
     """Plot the error of an average against gamma, both logarithmic, with a star at each minimum.
-    `alike` has the gamma for users that are all alike, and the error there: an open circle.
+    `equal_users` has the gamma for users that are all alike, and the error there: an open circle.
     """
-    weights = np.asarray(gammas)
+    gamma_values = np.asarray(gammas)
     for name, mark in marks(errors).items():
         values = np.asarray(errors[name])
         line = {"color": mark["color"], "linestyle": mark["linestyle"]}
-        ax.plot(weights, values, label=name, **line)
+        ax.plot(gamma_values, values, label=name, **line)
         least = int(values.argmin())
-        ax.plot(weights[least], values[least], "*", ms=13, color=mark["color"])
-        if name in alike:
-            ax.plot(*alike[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
+        ax.plot(gamma_values[least], values[least], "*", ms=13, color=mark["color"])
+        if name in equal_users:
+            ax.plot(*equal_users[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
     ax.set(xscale="log", yscale="log", xlabel=r"$\gamma$", ylabel="error of the average")
     return ax
 
@@ -258,25 +258,25 @@ def errors_by_gamma(
 def estimates(
     ax: Axes,
     names: Iterable[str],
-    found: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    summaries: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
     exact: Mapping[str, float],
 ) -> Axes:
     """Plot the estimates of several estimators for each recommender, beside the exact value.
 
-    `found` holds for each recommender, by estimator, the mean (a filled marker), the standard
+    `summaries` holds for each recommender, by estimator, the mean (a filled marker), the standard
     deviation (a bar to both sides) and a published value, NaN for none (an open marker with a
     cross); `exact` values are black lines across.
     """
     labels = list(names)
     places = np.arange(len(labels))
-    for i, (name, mark) in enumerate(marks(found).items()):
-        mean, sd, published = (np.asarray(v, dtype=float) for v in found[name])
-        colour, shift = mark["color"], 0.24 * (i - (len(found) - 1) / 2)
+    for i, (name, mark) in enumerate(marks(summaries).items()):
+        mean, sd, published = (np.asarray(column, dtype=float) for column in summaries[name])
+        colour, shift = mark["color"], 0.24 * (i - (len(summaries) - 1) / 2)
         ax.axhline(exact[name], color="black", linewidth=1.2, zorder=1)
-        at = places + shift
-        ax.errorbar(at, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
-        ax.plot(at + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
-        ax.plot(at + 0.09, published, "x", color=colour, ms=5)
+        x = places + shift
+        ax.errorbar(x, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
+        ax.plot(x + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
+        ax.plot(x + 0.09, published, "x", color=colour, ms=5)
     ax.set_xticks(places, labels)
     ax.grid(False, axis="x")
     return ax
@@ -377,11 +377,13 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
     ends = [(min(column.values()), max(column.values())) for column in columns.values()]
     for name, mark in marks(next(iter(columns.values()))).items():
         values = [column[name] for column in columns.values()]
-        at = [(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)]
-        ax.plot([0, 1], at, ms=7, **mark)
-        ax.plot([0], at[:1], mark["marker"], ms=7, color="black")
+        heights = [
+            (value - low) / (high - low) for value, (low, high) in zip(values, ends, strict=True)
+        ]
+        ax.plot([0, 1], heights, ms=7, **mark)
+        ax.plot([0], heights[:1], mark["marker"], ms=7, color="black")
         sides = ((-0.06, "right", f"{name} {values[0]:.3f}"), (1.06, "left", f"{values[1]:.3f}"))
-        for (x, align, text), y in zip(sides, at, strict=True):
+        for (x, align, text), y in zip(sides, heights, strict=True):
             ax.annotate(text, (x, y), ha=align, va="center", fontsize=11, color=mark["color"])
     ax.set(xlim=(-0.6, 1.5), ylim=(-0.08, 1.08), yticks=[], xticks=[0, 1])
     ax.set_xticklabels([name.replace(" ", "\n", 1) for name in columns])

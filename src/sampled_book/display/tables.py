@@ -53,8 +53,8 @@ class Table:
         rows = [names, aligned, *self._cells()]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         # A fence of backticks could not hold a caption with a role: that has backticks itself.
-        head = [f"~~~{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
-        return "\n".join([*head, *lines, "~~~"])
+        opening = [f"~~~{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
+        return "\n".join([*opening, *lines, "~~~"])
 
     def _repr_html_(self) -> str:
         shown = pd.DataFrame(self._cells(), columns=self.frame.columns)
@@ -136,10 +136,10 @@ def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFra
     return frame.assign(**rounded)
 
 
-def _outwards(value: float, form: str, way: str) -> float:
+def _outwards(value: float, form: str, direction: str) -> float:
     """A bound rounded down or up to the digits of a format specification, such as ".1%"."""
     digits = int(form.strip("+,.f%")) + 2 * form.endswith("%")
-    return {"down": _ranges.down, "up": _ranges.up}[way](value, digits)
+    return {"down": _ranges.down, "up": _ranges.up}[direction](value, digits)
 
 
 def scientific(value: float, digits: int = 1) -> str:
@@ -177,9 +177,9 @@ def spelled(value: object) -> str:
     ('A > B', '1,234', '7', '2.7%')
     """
     number: Any
-    number, form, *way = value if isinstance(value, tuple) else (value, "")
-    if way:
-        number = _outwards(number, form, *way)
+    number, form, *direction = value if isinstance(value, tuple) else (value, "")
+    if direction:
+        number = _outwards(number, form, *direction)
     if isinstance(number, str):
         return number
     if form or isinstance(number, Integral):

@@ -43,11 +43,11 @@ def ranks() -> dict[str, Any]:
     intervals = bundled_ranks()
     candidates = next(iter(intervals.values())).n_candidates
     by_size = np.argsort(candidates, kind="stable")
-    found: dict[str, Any] = {"n": np.diff(candidates[by_size], prepend=0).tolist()}
-    for name, each in intervals.items():
-        counts = {"better": each.n_better, "tied": each.n_tied}
-        found[name] = {key: count[by_size].tolist() for key, count in counts.items()}
-    return found
+    columns: dict[str, Any] = {"n": np.diff(candidates[by_size], prepend=0).tolist()}
+    for name, rank_intervals in intervals.items():
+        counts = {"better": rank_intervals.n_better, "tied": rank_intervals.n_tied}
+        columns[name] = {key: count[by_size].tolist() for key, count in counts.items()}
+    return columns
 
 
 class Drawn(NamedTuple):
@@ -62,11 +62,11 @@ def drawn(n_negatives: int, seed: int = 16) -> Drawn:
     """Break ties and draw negatives with replacement, as in the chapter on identification."""
     rng, intervals = np.random.default_rng(seed), bundled_ranks()
     n = round(float(next(iter(intervals.values())).n_candidates.mean()))
-    found = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
-    for recommender, each in intervals.items():
-        found.true[recommender] = np.minimum(each.ranks("random", rng), n)
-        found.sampled[recommender] = found.protocol.draw(found.true[recommender], rng)
-    return found
+    sample = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
+    for recommender, rank_intervals in intervals.items():
+        sample.true[recommender] = np.minimum(rank_intervals.ranks("random", rng), n)
+        sample.sampled[recommender] = sample.protocol.draw(sample.true[recommender], rng)
+    return sample
 
 
 def fitted(
@@ -85,34 +85,40 @@ def fitted(
     True
     """
     parts = [
-        pd.DataFrame({"recommender": who, "user": np.arange(ranks.size), "rank": ranks})
-        for who, ranks in sampled.items()
+        pd.DataFrame({"recommender": recommender, "user": np.arange(ranks.size), "rank": ranks})
+        for recommender, ranks in sampled.items()
     ]
     sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
     log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
     values = estimate(log, [name], estimators=[PRIOR], identification=False).frame
     rows: Any = values.set_index("recommender")[["value", "low", "high"]]
-    found: dict[str, dict[str, list[Any]]] = {
-        who: {"value": [round(float(end), 12) for end in rows.loc[who]], "ahead": []}
-        for who in sampled
+    estimates: dict[str, dict[str, list[Any]]] = {
+        recommender: {
+            "value": [round(float(end), 12) for end in rows.loc[recommender]],
+            "ahead": [],
+        }
+        for recommender in sampled
     }
     judged: Any = compare(log, name, estimator=PRIOR, assumption=None).frame
-    columns = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
-    for first, second, difference, error in columns:
+    pair_rows = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
+    for first, second, difference, error in pair_rows:
         if abs(difference) > stats.t.ppf(0.975, sampled[first].size - 1) * error:
             ahead, behind = (first, second) if difference > 0 else (second, first)
-            found[ahead]["ahead"].append(behind)
-    return found
+            estimates[ahead]["ahead"].append(behind)
+    return estimates
 
 
 def priors(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     """What :func:`fitted` says of the log and of a million users, under "log" and "million"."""
     protocol, true, sampled = drawn(n_negatives, seed)
     rng = np.random.default_rng(seed + 1)
-    many = {who: protocol.draw(np.tile(ranks, TIMES), rng) for who, ranks in true.items()}
+    million = {
+        recommender: protocol.draw(np.tile(ranks, TIMES), rng)
+        for recommender, ranks in true.items()
+    }
     return {
         "log": fitted(name, protocol, sampled),
-        "million": fitted(name, protocol, many),
+        "million": fitted(name, protocol, million),
     }
 
 
@@ -128,29 +134,31 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     >>> low <= found["exact"] <= high
     True
     """
-    (protocol, ranks, sampled), of, found = drawn(n_negatives, seed), metric(name), {}
+    (protocol, ranks, sampled), parsed_metric, contents = drawn(n_negatives, seed), metric(name), {}
     assert isinstance(protocol.n_items, int)
     prior = priors(n_negatives, name, seed)
     for recommender, true in ranks.items():
         counts = np.bincount(sampled[recommender] - 1, minlength=n_negatives + 1)
-        every, users = np.unique(true, return_counts=True)
-        shares = users @ protocol.pmf(every) / true.size
-        reported = estimators.naive(of, protocol).values
+        distinct_ranks, users = np.unique(true, return_counts=True)
+        shares = users @ protocol.pmf(distinct_ranks) / true.size
+        reported = estimators.naive(parsed_metric, protocol).values
         ends: dict[str, list[list[float] | None]] = {"log": [], "million": []}
         for assumption in SHAPES:
             for key, sample, size in (("log", counts, None), ("million", shares, 1e6)):
-                found_ends = None
+                end_pair = None
                 with suppress(IncompatibleError):
-                    one = interval(sample, protocol, of, users=size, assumption=assumption)
-                    found_ends = [_ranges.down(one.low, 5), _ranges.up(one.high, 5)]
-                ends[key].append(found_ends)
-        found[recommender] = {
-            "exact": round(float(of(true, protocol.n_items).mean()), 5),
+                    identified = interval(
+                        sample, protocol, parsed_metric, users=size, assumption=assumption
+                    )
+                    end_pair = [_ranges.down(identified.low, 5), _ranges.up(identified.high, 5)]
+                ends[key].append(end_pair)
+        contents[recommender] = {
+            "exact": round(float(parsed_metric(true, protocol.n_items).mean()), 5),
             "reported": round(float(reported @ counts / true.size), 5),
             **ends,
-            "prior": {size: each[recommender] for size, each in prior.items()},
+            "prior": {size: estimates[recommender] for size, estimates in prior.items()},
         }
-    return found
+    return contents
 
 
 def write(folder: Path = FOLDER) -> list[Path]:
@@ -159,7 +167,7 @@ def write(folder: Path = FOLDER) -> list[Path]:
     """
     ranges = {name: {str(m): possible(m, name) for m in NEGATIVES} for name in METRICS}
     contents = {"ranks": ranks(), "possible": ranges}
-    return [put(folder / f"{name}.js", script(name, each)) for name, each in contents.items()]
+    return [put(folder / f"{name}.js", script(name, content)) for name, content in contents.items()]
 
 
 def script(name: str, content: Any) -> bytes:

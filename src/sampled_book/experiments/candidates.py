@@ -43,7 +43,7 @@ _URL = (
 def at_equal_cost(
     first: ArrayLike,
     second: ArrayLike,
-    of: Metric | str,
+    ranking_metric: Metric | str,
     n_items: int,
     budget: int,
     sizes: Iterable[int],
@@ -66,18 +66,29 @@ def at_equal_cost(
         raise ValueError(
             f"budget must be >= {per_user + n_items - 1}, one user among all items, got {budget}"
         )
-    of, rows = metric(of), []
+    ranking_metric, rows = metric(ranking_metric), []
     for name, m in product(estimators, sizes):
         users, protocol = budget // (per_user + m), Protocol(n_items, m, replacement=False)
-        found = verdict(first, second, name, of, protocol, n_users=users)
-        rows.append((name, m, users, found.expected, found.sd, found.probability))
-    gaps = of(np.asarray(first), n_items) - of(np.asarray(second), n_items)
-    one = Protocol(n_items, 1, replacement=False)
-    chance = curve(first, second, of, one, exact_users, estimators="naive")["probability"].iloc[-1]
+        sampled_verdict = verdict(first, second, name, ranking_metric, protocol, n_users=users)
+        rows.append(
+            (
+                name,
+                m,
+                users,
+                sampled_verdict.expected,
+                sampled_verdict.sd,
+                sampled_verdict.probability,
+            )
+        )
+    gaps = ranking_metric(np.asarray(first), n_items) - ranking_metric(np.asarray(second), n_items)
+    one_negative = Protocol(n_items, 1, replacement=False)
+    chance = curve(first, second, ranking_metric, one_negative, exact_users, estimators="naive")[
+        "probability"
+    ].iloc[-1]
     sd = float(gaps.std() / np.sqrt(exact_users))
     rows.append(("exact", n_items - 1, exact_users, float(gaps.mean()), sd, chance))
-    names = ["estimator", "n_negatives", "n_users", "expected", "sd", "probability"]
-    return pd.DataFrame(rows, columns=names)
+    columns = ["estimator", "n_negatives", "n_users", "expected", "sd", "probability"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def share_ranked(
@@ -93,15 +104,17 @@ def share_ranked(
     the last cutoff is the length of the list, a largest share below 1 says that some items had no
     rank; a least share above 1 says that the values cannot belong together.
     """
-    k, v = np.asarray(cutoffs), np.asarray(values, dtype=np.float64)
-    if k.shape != v.shape or k.ndim != 1 or k.size == 0:
-        raise ValueError(f"values must hold one number for each cutoff, got {v.size} for {k.size}")
+    k, averages = np.asarray(cutoffs), np.asarray(values, dtype=np.float64)
+    if k.shape != averages.shape or k.ndim != 1 or k.size == 0:
+        raise ValueError(
+            f"values must hold one number for each cutoff, got {averages.size} for {k.size}"
+        )
     if k[0] < 1 or (np.diff(k) < 1).any():
         raise ValueError(f"cutoffs must increase from 1 on, got {list(cutoffs)}")
     ends = []
     for inverse, sign in ((np.log2(np.append(1, k[:-1] + 1) + 1), -1), (np.log2(k + 1), 1)):
         weights = inverse - np.append(inverse[1:], 0.0)  # of each value in the sum of blocks
-        ends.append(float(weights @ v + sign * half_unit * np.abs(weights).sum()))
+        ends.append(float(weights @ averages + sign * half_unit * np.abs(weights).sum()))
     return ends[0], ends[1]
 
 
@@ -142,20 +155,20 @@ def read_lists(name: str) -> tuple[IntArray, IntArray]:
 def count_lists() -> dict[str, Any]:
     """What :func:`bundled_lists` holds, counted from the data; a second or two."""
     split, ratings = datasets.ncf_split(), datasets.first_ratings()
-    own = split.train.astype(bool)
-    n_users, n_items = own.shape
-    held = sp.csr_array(
-        (np.ones(n_users, bool), (np.arange(n_users), split.held_out)), shape=own.shape
+    training = split.train.astype(bool)
+    n_users, n_items = training.shape
+    held_out = sp.csr_array(
+        (np.ones(n_users, bool), (np.arange(n_users), split.held_out)), shape=training.shape
     )
-    popularity = (own + held).sum(axis=0)
-    place = np.empty(n_items, dtype=np.int64)
-    place[np.argsort(-popularity, kind="stable")] = np.arange(1, n_items + 1)
+    popularity = (training + held_out).sum(axis=0)
+    popularity_rank = np.empty(n_items, dtype=np.int64)
+    popularity_rank[np.argsort(-popularity, kind="stable")] = np.arange(1, n_items + 1)
     several = datasets.several_at_last_timestamp(ratings[ratings["user"] <= datasets.TIMED_USERS])
     single = several.index[~several].to_numpy() - 1
-    facts: dict[str, Any] = {"items": n_items, "own": int(own.nnz), "single": int(single.size)}
+    facts: dict[str, Any] = {"items": n_items, "own": int(training.nnz), "single": int(single.size)}
     for name in LISTS:
         users, items = read_lists(name)
-        seen = own[users[:, None], items[:, :NEGATIVES]].toarray()
+        seen = training[users[:, None], items[:, :NEGATIVES]].toarray()
         hit = items == split.held_out[users][:, None]
         checks = audit(items, n_items, n_negatives=items.shape[1], replacement=False).frame
         checks["p_value"] = checks["p_value"].round(6)
@@ -165,8 +178,8 @@ def count_lists() -> dict[str, Any]:
             "lists": len({tuple(row) for row in items.tolist()}),
             "distinct": int(np.unique(items).size),
             "repeated": int((np.diff(np.sort(items, axis=1)) == 0).sum()),
-            "popular": int((place[np.unique(items)] <= items.shape[1]).sum()),
-            "deepest": int(place[items].max()),
+            "popular": int((popularity_rank[np.unique(items)] <= items.shape[1]).sum()),
+            "deepest": int(popularity_rank[items].max()),
             "own": int(seen.sum()),
             "users with own": int(seen.any(axis=1).sum()),
             "positions": hit.sum(axis=0).tolist(),
@@ -200,8 +213,8 @@ def bundled_lists() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Count the facts of LLMRank's candidate lists, and write them into the package."""
-    given = bundle.parser("sampled_book.experiments.candidates", main.__doc__).parse_args(argv)
-    path = (given.output or BUNDLE) / "llmrank.json"
+    arguments = bundle.parser("sampled_book.experiments.candidates", main.__doc__).parse_args(argv)
+    path = (arguments.output or BUNDLE) / "llmrank.json"
     return bundle.run(lambda: [bundle.write_json(path, count_lists())])
 
 

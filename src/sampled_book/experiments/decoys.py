@@ -50,14 +50,14 @@ def misclassified_among(n_decoys: int, goodness: ArrayLike) -> float:
     if items.ndim != 1 or items.size == 0:
         raise ValueError(f"goodness must be a non-empty list of numbers, got shape {items.shape}")
     size = integer(n_decoys, "n_decoys", 0, items.size)
-    found = np.zeros(size + 1)
+    probability = np.zeros(size + 1)
     for i, good in enumerate(items.tolist(), start=1):
         share = np.arange(1, min(i, size) + 1) / i
-        before = found[: share.size]
-        found[1 : share.size + 1] = (1 - share) * found[1 : share.size + 1] + share * (
+        before = probability[: share.size]
+        probability[1 : share.size + 1] = (1 - share) * probability[1 : share.size + 1] + share * (
             before + good * (1 - before)
         )
-    return float(found[size])
+    return float(probability[size])
 
 
 def pmf(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
@@ -78,10 +78,12 @@ def pmf(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
     if g > 0.5:  # good and bad change places, so that nothing is divided by 1 - g = 0
         return pmf(size, 1 - g, rho)[::-1]
     t, x = rho / (1 - rho), np.arange(size)
-    none = np.log1p(-g / (1 + x * t)).sum()
+    log_none = np.log1p(-g / (1 + x * t)).sum()
     with np.errstate(divide="ignore"):
-        up = np.log((size - x) / (x + 1)) + np.log(g + x * t) - np.log1p((size - x - 1) * t - g)
-    return np.asarray(np.exp(none + np.concatenate([[0.0], np.cumsum(up)])))
+        log_ratios = (
+            np.log((size - x) / (x + 1)) + np.log(g + x * t) - np.log1p((size - x - 1) * t - g)
+        )
+    return np.asarray(np.exp(log_none + np.concatenate([[0.0], np.cumsum(log_ratios)])))
 
 
 def pmf_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
@@ -138,8 +140,8 @@ def largest_sample(goodness: float, confidence: float) -> int:
         quotient = c.ln() / (1 - g).ln()
         nearest = quotient.to_integral_value()
         # Whole only if c is a power of 1 - g, which takes N times as many digits: N is small then.
-        whole = abs(quotient - nearest) < Decimal("1e-30")
-        return int(nearest if whole else quotient.to_integral_value(ROUND_FLOOR))
+        is_whole = abs(quotient - nearest) < Decimal("1e-30")
+        return int(nearest if is_whole else quotient.to_integral_value(ROUND_FLOOR))
 
 
 def largest_in_pool(size: int, pool: int, confidence: float) -> int:
@@ -151,18 +153,22 @@ def largest_in_pool(size: int, pool: int, confidence: float) -> int:
     given G. Computed in whole numbers.
     """
     items = integer(pool, "pool", 1)
-    taken = integer(size, "size", 0, items)
+    drawn = integer(size, "size", 0, items)
     least = Fraction(repr(float(_confidence(_number(confidence, "confidence")))))
-    low, high = 0, items - taken  # the answer is in [low, high]
+    low, high = 0, items - drawn  # the answer is in [low, high]
     while low < high:
         middle = (low + high + 1) // 2
-        few, many = sorted((taken, middle))
-        clean = least.denominator * comb(items - many, few) >= least.numerator * comb(items, few)
-        low, high = (middle, high) if clean else (low, middle - 1)
+        smaller, larger = sorted((drawn, middle))
+        is_clean = least.denominator * comb(items - larger, smaller) >= least.numerator * comb(
+            items, smaller
+        )
+        low, high = (middle, high) if is_clean else (low, middle - 1)
     return low
 
 
-def perfect(of: Metric, n_decoys: int, n_test: int = 1, placement: str = "random") -> FloatArray:
+def perfect(
+    metric: Metric, n_decoys: int, n_test: int = 1, placement: str = "random"
+) -> FloatArray:
     """Expected value of a perfect recommender with K = 0..N good decoys, of T test items.
 
     It ranks all that the user would like, test items and good decoys, above all else; the metric
@@ -177,19 +183,19 @@ def perfect(of: Metric, n_decoys: int, n_test: int = 1, placement: str = "random
             f"placement must be one of {', '.join(PLACEMENTS)}, got {as_written(placement)}"
         )
     j, x = np.arange(1, tests + 1)[:, np.newaxis], np.arange(size + 1)
-    worth = of.term(j + x, j, tests, tests + size if of.kind == "auc" else None)
+    worth = metric.term(j + x, j, tests, tests + size if metric.kind == "auc" else None)
     if placement == "above":
         return np.asarray(worth.sum(axis=0))
     reach = np.flatnonzero(worth.any(axis=0))[-1] + 1  # beyond the cut-off nothing counts
-    chance = np.zeros((tests, reach))  # of x good decoys above the j-th test item
-    chance[:, 0] = 1.0
+    probability = np.zeros((tests, reach))  # of x good decoys above the j-th test item
+    probability[:, 0] = 1.0
     values = np.empty(size + 1)
     for k in range(size + 1):
-        values[k] = (chance * worth[:, :reach]).sum()
-        seen = slice(0, min(k + 1, reach))
-        over = chance[:, seen] * (j + x[seen]) / (tests + 1 + k)
-        chance[:, seen] *= (tests + 1 - j + k - x[seen]) / (tests + 1 + k)
-        chance[:, 1 : k + 2] += over[:, : reach - 1]
+        values[k] = (probability * worth[:, :reach]).sum()
+        support = slice(0, min(k + 1, reach))
+        moved_up = probability[:, support] * (j + x[support]) / (tests + 1 + k)
+        probability[:, support] *= (tests + 1 - j + k - x[support]) / (tests + 1 + k)
+        probability[:, 1 : k + 2] += moved_up[:, : reach - 1]
     return values
 
 
@@ -203,18 +209,20 @@ def loss(law: ArrayLike, values: ArrayLike) -> float:
     return float(probability[1:] @ (value[0] - value[1:]))
 
 
-def uncounted(ranks: RankIntervals, of: Metric, goodness: float) -> FloatArray:
+def uncounted(ranks: RankIntervals, metric: Metric, goodness: float) -> FloatArray:
     """Each user's expected metric if good items above the test item did not count against it.
 
     Every item above the test item is good with probability g, independently, and is then taken out
     of the list. Ties are in random order; the metric needs a cut-off.
     """
     g = _share(goodness, "goodness")
-    if of.k is None:
-        raise ValueError(f"of must be a metric with a cut-off, such as recall@10, got {of.label}")
-    most = int((ranks.n_better + ranks.n_tied).max())
-    left, above = np.arange(of.k), np.arange(most + 1)[:, np.newaxis]
-    at_rank = binom.pmf(left, above, 1 - g) @ of(left + 1)  # of an item with so many above it
+    if metric.k is None:
+        raise ValueError(f"metric must have a cut-off, such as recall@10, got {metric.label}")
+    most_above = int((ranks.n_better + ranks.n_tied).max())
+    n_left, above = np.arange(metric.k), np.arange(most_above + 1)[:, np.newaxis]
+    at_rank = binom.pmf(n_left, above, 1 - g) @ metric(
+        n_left + 1
+    )  # of an item with so many above it
     sums = np.concatenate([[0.0], np.cumsum(at_rank)])
     last = ranks.n_better + ranks.n_tied + 1
     return np.asarray((sums[last] - sums[ranks.n_better]) / (ranks.n_tied + 1))
@@ -234,32 +242,35 @@ def _share(value: object, name: str) -> float:
 
 def _shares(values: ArrayLike, name: str) -> FloatArray:
     """Return `values` as floats, or raise ValueError naming the first outside [0, 1]."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf":
+    shares = np.asarray(values)
+    if shares.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be a number in [0, 1], got {as_written(values)}")
-    bad = ~((given >= 0) & (given <= 1))
-    if bad.any():
-        raise ValueError(f"{name} must be a number in [0, 1], got {given[bad].flat[0]}")
-    return given.astype(float, copy=False)
+    is_bad = ~((shares >= 0) & (shares <= 1))
+    if is_bad.any():
+        raise ValueError(f"{name} must be a number in [0, 1], got {shares[is_bad].flat[0]}")
+    return shares.astype(float, copy=False)
 
 
 def _confidence(values: ArrayLike) -> FloatArray:
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf":
+    confidence = np.asarray(values)
+    if confidence.dtype.kind not in "iuf":
         raise ValueError(f"confidence must be a number in (0, 1), got {as_written(values)}")
-    bad = ~((given > 0) & (given < 1))
-    if bad.any():
-        raise ValueError(f"confidence must be a number in (0, 1), got {given[bad].flat[0]}")
-    return given.astype(float, copy=False)
+    is_bad = ~((confidence > 0) & (confidence < 1))
+    if is_bad.any():
+        raise ValueError(f"confidence must be a number in (0, 1), got {confidence[is_bad].flat[0]}")
+    return confidence.astype(float, copy=False)
 
 
 def _pmf(values: ArrayLike) -> FloatArray:
     """Return a law as an array, or raise ValueError unless it is one."""
-    law = floats(values, "law")
-    if law.ndim != 1 or law.size == 0:
-        raise ValueError(f"law must be a non-empty list of probabilities, got shape {law.shape}")
-    if not (law >= 0).all():
-        raise ValueError(f"law must hold no negative number or NaN, got {law[~(law >= 0)][0]}")
-    if abs(law.sum() - 1) > 1e-6:
-        raise ValueError(f"law must add up to 1, got {law.sum()}")
-    return law
+    probabilities = floats(values, "law")
+    if probabilities.ndim != 1 or probabilities.size == 0:
+        raise ValueError(
+            f"law must be a non-empty list of probabilities, got shape {probabilities.shape}"
+        )
+    if not (probabilities >= 0).all():
+        negative = probabilities[~(probabilities >= 0)][0]
+        raise ValueError(f"law must hold no negative number or NaN, got {negative}")
+    if abs(probabilities.sum() - 1) > 1e-6:
+        raise ValueError(f"law must add up to 1, got {probabilities.sum()}")
+    return probabilities

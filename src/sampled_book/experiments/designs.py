@@ -52,9 +52,11 @@ def some_ranks(n_items: int) -> IntArray:
     >>> some_ranks(2_000).size
     1091
     """
-    far = np.geomspace(1_024, max(n_items, 1_024), 2 + int(100 * np.log(max(n_items / 1_024, 1))))
-    near = np.append(np.arange(1, min(n_items, 1_024) + 1), far.round().astype(np.int64))
-    return np.unique(near[near <= n_items])
+    deep_ranks = np.geomspace(
+        1_024, max(n_items, 1_024), 2 + int(100 * np.log(max(n_items / 1_024, 1)))
+    )
+    ranks = np.append(np.arange(1, min(n_items, 1_024) + 1), deep_ranks.round().astype(np.int64))
+    return np.unique(ranks[ranks <= n_items])
 
 
 def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatArray) -> FloatArray:
@@ -64,17 +66,17 @@ def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatAr
     """
     mean = rows @ values.T
     variance = np.maximum(rows @ values.T**2 - mean**2, 0.0)
-    everywhere = np.arange(1, mass.size + 1)
+    all_ranks = np.arange(1, mass.size + 1)
     return np.array([
-        [mass @ np.interp(everywhere, ranks, column) for column in each.T]
-        for each in (mean, variance)
+        [mass @ np.interp(all_ranks, ranks, column) for column in moment.T]
+        for moment in (mean, variance)
     ])  # fmt: skip
 
 
 def compared(
     places: dict[str, RankIntervals],
     first: int,
-    most: int,
+    most_negatives: int,
     metrics: Sequence[str] = METRICS,
     gammas: Sequence[float] = GAMMAS,
 ) -> pd.DataFrame:
@@ -83,43 +85,56 @@ def compared(
     Both are corrected by bias-variance, with gamma = 1/sqrt(users), and (columns ``_best``) with
     the best gamma of some. A row for each metric and recommender: *scores* of a user in the
     adaptive design, *m* negatives that cost at least as much, and for each design and gamma *bias*
-    and *sd* of the average and the *ratio* of the mean squared errors. `most` is at most half of
-    the catalogue.
+    and *sd* of the average and the *ratio* of the mean squared errors. `most_negatives` is at most
+    half of the catalogue.
     """
-    populations = {name: population(each) for name, each in places.items()}
+    populations = {name: population(intervals) for name, intervals in places.items()}
     n = max(mass.size for mass in populations.values())
-    design = Adaptive(n, first, min(most, n // 2), replacement=False)
-    ranks, everywhere = some_ranks(n), np.arange(1, n + 1)
-    rows, cost = design.pmf(ranks), np.interp(everywhere, ranks, design.cost(ranks))
+    design = Adaptive(n, first, min(most_negatives, n // 2), replacement=False)
+    ranks, all_ranks = some_ranks(n), np.arange(1, n + 1)
+    adaptive_pmf, cost = design.pmf(ranks), np.interp(all_ranks, ranks, design.cost(ranks))
     users = next(iter(places.values())).n_better.size
-    weights = (estimators.default_gamma(users), *gammas)
-    ours = {
-        of: np.stack([bias_variance(of, design, weight).values for weight in weights])
-        for of in metrics
+    all_gammas = (estimators.default_gamma(users), *gammas)
+    adaptive_values = {
+        metric_name: np.stack(
+            [bias_variance(metric_name, design, gamma).values for gamma in all_gammas]
+        )
+        for metric_name in metrics
     }
-    found = []
+    records = []
     for name, mass in populations.items():
         mass = np.pad(mass, (0, n - mass.size))
         scores = float(mass @ cost)
         protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
-        fixed_rows = protocol.pmf(ranks)
-        for of in metrics:
-            theirs = np.stack([bias_variance(of, protocol, weight).values for weight in weights])
-            exact = float(mass @ metric(of)(everywhere, n))
-            row = {"metric": of, "recommender": name, "n_items": n, "users": users, "exact": exact}
+        fixed_pmf = protocol.pmf(ranks)
+        for metric_name in metrics:
+            fixed_values = np.stack(
+                [bias_variance(metric_name, protocol, gamma).values for gamma in all_gammas]
+            )
+            exact = float(mass @ metric(metric_name)(all_ranks, n))
+            row = {
+                "metric": metric_name,
+                "recommender": name,
+                "n_items": n,
+                "users": users,
+                "exact": exact,
+            }
             row |= {"scores": scores, "m": protocol.n_negatives}
-            squares = {}
-            for kind, law, values in (("adaptive", rows, ours[of]), ("fixed", fixed_rows, theirs)):
-                mean, variance = moments(law, values, ranks, mass)
-                squares[kind] = (mean - exact) ** 2 + variance / users
-                best = int(np.argmin(squares[kind]))
-                for end, at in (("", 0), ("_best", best)):
-                    row[f"{kind}_bias{end}"] = mean[at] - exact
-                    row[f"{kind}_sd{end}"] = float(np.sqrt(variance[at] / users))
-            row["ratio"] = squares["adaptive"][0] / squares["fixed"][0]
-            row["ratio_best"] = squares["adaptive"].min() / squares["fixed"].min()
-            found.append(row)
-    return pd.DataFrame(found)
+            squared_errors = {}
+            for kind, pmf, values in (
+                ("adaptive", adaptive_pmf, adaptive_values[metric_name]),
+                ("fixed", fixed_pmf, fixed_values),
+            ):
+                mean, variance = moments(pmf, values, ranks, mass)
+                squared_errors[kind] = (mean - exact) ** 2 + variance / users
+                best = int(np.argmin(squared_errors[kind]))
+                for suffix, index in (("", 0), ("_best", best)):
+                    row[f"{kind}_bias{suffix}"] = mean[index] - exact
+                    row[f"{kind}_sd{suffix}"] = float(np.sqrt(variance[index] / users))
+            row["ratio"] = squared_errors["adaptive"][0] / squared_errors["fixed"][0]
+            row["ratio_best"] = squared_errors["adaptive"].min() / squared_errors["fixed"].min()
+            records.append(row)
+    return pd.DataFrame(records)
 
 
 def bundled() -> pd.DataFrame:
@@ -130,7 +145,7 @@ def bundled() -> pd.DataFrame:
 def fitted(
     places: dict[str, RankIntervals],
     first: int,
-    most: int,
+    most_negatives: int,
     seeds: Sequence[int],
     metrics: Sequence[str] = METRICS,
 ) -> pd.DataFrame:
@@ -140,29 +155,31 @@ def fitted(
     A fit is not a fixed vector, so its errors are not sums over ranks. Ties are at their best.
     Columns *adaptive* and *fixed* are errors of the metric of the fitted distribution.
     """
-    n = max(int(np.max(each.n_candidates)) for each in places.values())
-    design = Adaptive(n, first, min(most, n // 2), replacement=False)
-    found = []
-    for name, each in places.items():
-        ranks = each.n_better + 1
+    n = max(int(np.max(intervals.n_candidates)) for intervals in places.values())
+    design = Adaptive(n, first, min(most_negatives, n // 2), replacement=False)
+    records = []
+    for name, intervals in places.items():
+        ranks = intervals.n_better + 1
         scores = float(design.cost(ranks).mean())
         protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
         for seed in seeds:
-            sampled = protocol.draw(ranks, seed) - 1
-            seen = np.bincount(sampled, minlength=protocol.n_outcomes)
+            n_above = protocol.draw(ranks, seed) - 1
+            fixed_counts = np.bincount(n_above, minlength=protocol.n_outcomes)
             outcomes = design.places(*design.draw(ranks, seed))
-            more = np.bincount(outcomes, minlength=design.n_outcomes)
+            adaptive_counts = np.bincount(outcomes, minlength=design.n_outcomes)
             masses = {
-                "adaptive": priors.maximum_entropy(more, design).mass,
-                "fixed": priors.maximum_entropy(seen, protocol).mass,
+                "adaptive": priors.maximum_entropy(adaptive_counts, design).mass,
+                "fixed": priors.maximum_entropy(fixed_counts, protocol).mass,
             }
-            for of in metrics:
-                values = metric(of).vector(n)
+            for metric_name in metrics:
+                values = metric(metric_name).vector(n)
                 exact = float(values[ranks - 1].mean())
-                row = {"metric": of, "recommender": name, "seed": seed, "exact": exact}
-                errors = {k: float(np.asarray(p) @ values) - exact for k, p in masses.items()}
-                found.append(row | errors)
-    return pd.DataFrame(found)
+                row = {"metric": metric_name, "recommender": name, "seed": seed, "exact": exact}
+                errors = {
+                    kind: float(np.asarray(mass) @ values) - exact for kind, mass in masses.items()
+                }
+                records.append(row | errors)
+    return pd.DataFrame(records)
 
 
 def bundled_fits() -> pd.DataFrame:
@@ -180,11 +197,11 @@ def fits_table() -> pd.DataFrame:
     rows = bundled_fits()
     squares = rows.assign(adaptive=rows["adaptive"] ** 2, fixed=rows["fixed"] ** 2)
     kinds = ["adaptive", "fixed"]
-    each = squares.groupby(["data", "metric", "recommender"], sort=False)[kinds].mean()
-    each["better"] = each["adaptive"] < each["fixed"]
-    by = each.groupby(["data", "metric"], sort=False)
-    found = by[kinds].mean() ** 0.5
-    return found.join(by["better"].agg(better="sum", all="size")).reset_index()
+    mean_squares = squares.groupby(["data", "metric", "recommender"], sort=False)[kinds].mean()
+    mean_squares["better"] = mean_squares["adaptive"] < mean_squares["fixed"]
+    groups = mean_squares.groupby(["data", "metric"], sort=False)
+    rmse = groups[kinds].mean() ** 0.5
+    return rmse.join(groups["better"].agg(better="sum", all="size")).reset_index()
 
 
 def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
@@ -200,17 +217,17 @@ def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
     rows = bundled()
     rows = rows[rows["first"] == first]
     by_metric = rows.groupby("metric")[ratio]
-    found = pd.DataFrame({
-        "better": by_metric.agg(lambda of: int((of < 1).sum())),
+    summary = pd.DataFrame({
+        "better": by_metric.agg(lambda ratios: int((ratios < 1).sum())),
         "all": by_metric.size(),
         "median": by_metric.median(),
         "least": by_metric.min(),
         "most": by_metric.max(),
     })  # fmt: skip
-    return found.join(rows.groupby(["metric", "data"])[ratio].median().unstack())
+    return summary.join(rows.groupby(["metric", "data"])[ratio].median().unstack())
 
 
-def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
+def misread(metric_name: str, design: Adaptive, gamma: float) -> Estimator:
     """The estimator that corrects each user of an adaptive design as if its number of negatives had
     been fixed beforehand. The number depends on the draws, so this is biased.
 
@@ -223,19 +240,19 @@ def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
     drawn, above = design.outcomes
     for m in design.stages:
         protocol = Protocol(design.n_items, m, replacement=design.replacement)
-        own = drawn == m
-        values[own] = bias_variance(of, protocol, gamma).values[above[own]]
-    return Estimator(metric(of), design, values, "misread")
+        at_stage = drawn == m
+        values[at_stage] = bias_variance(metric_name, protocol, gamma).values[above[at_stage]]
+    return Estimator(metric(metric_name), design, values, "misread")
 
 
 # --- a stratum scored whole -----------------------------------------------------------------------
 
 
 def split_ranks(
-    data: benchmark.Sequences, factors: int, users: IntArray, whole: int, coarse: int
+    data: benchmark.Sequences, factors: int, users: IntArray, n_ranked: int, coarse: int
 ) -> pd.DataFrame:
     """How many items are above each user's test item (*above*), and how many of these are in two
-    strata of `whole` items: the most *popular*, and those that a *search* by the `coarse`
+    strata of `n_ranked` items: the most *popular*, and those that a *search* by the `coarse`
     leading factors finds first.
 
     The recommender is the benchmark's PureSVD. Of two items with one score the first in the
@@ -243,37 +260,41 @@ def split_ranks(
     """
     learnt, held_out = data.without_last(1)
     matrix = learnt.matrix
-    start = np.random.default_rng(benchmark.SEED).random(min(matrix.shape))
-    items = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start)[2]
+    start_vector = np.random.default_rng(benchmark.SEED).random(min(matrix.shape))
+    item_factors = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start_vector)[2]
     by_popularity = np.argsort(-np.bincount(learnt.items, minlength=data.n_items), kind="stable")
     parts = []
     for block in np.array_split(users, max(1, users.size // 500)):
-        taste = matrix[block] @ items.T
-        scores = taste @ items
+        user_factors = matrix[block] @ item_factors.T
+        scores = user_factors @ item_factors
         row, test = np.arange(block.size), held_out[block]
-        own = np.zeros(scores.shape, dtype=bool)
-        own[np.repeat(row, np.diff(matrix[block].indptr)), matrix[block].indices] = True
-        of_test = scores[row, test][:, np.newaxis]
-        first = np.arange(data.n_items) < test[:, np.newaxis]
-        above = ~own & ((scores > of_test) | ((scores == of_test) & first))
-        own[row, test] = True
-        others = ~own[:, by_popularity]
-        popular = others & (np.cumsum(others, axis=1) <= whole)
+        is_excluded = np.zeros(scores.shape, dtype=bool)
+        is_excluded[np.repeat(row, np.diff(matrix[block].indptr)), matrix[block].indices] = True
+        test_scores = scores[row, test][:, np.newaxis]
+        precedes_test = np.arange(data.n_items) < test[:, np.newaxis]
+        is_above = ~is_excluded & (
+            (scores > test_scores) | ((scores == test_scores) & precedes_test)
+        )
+        is_excluded[row, test] = True
+        is_candidate = ~is_excluded[:, by_popularity]
+        is_popular = is_candidate & (np.cumsum(is_candidate, axis=1) <= n_ranked)
         # svds gives the leading factors last.
-        rough = np.where(own, -np.inf, taste[:, -coarse:] @ items[-coarse:])
-        near = np.argpartition(-rough, whole, axis=1)[:, :whole]
+        coarse_scores = np.where(
+            is_excluded, -np.inf, user_factors[:, -coarse:] @ item_factors[-coarse:]
+        )
+        search_items = np.argpartition(-coarse_scores, n_ranked, axis=1)[:, :n_ranked]
         parts.append(np.column_stack([
-            above.sum(axis=1),
-            (above[:, by_popularity] & popular).sum(axis=1),
-            np.take_along_axis(above, near, axis=1).sum(axis=1),
+            is_above.sum(axis=1),
+            (is_above[:, by_popularity] & is_popular).sum(axis=1),
+            np.take_along_axis(is_above, search_items, axis=1).sum(axis=1),
         ]))  # fmt: skip
     return pd.DataFrame(np.concatenate(parts), columns=["above", "popular", "search"])
 
 
 def strata(name: str) -> pd.DataFrame:
     """The bundled results of :func:`split_ranks` for PureSVD on a data set of `STRATA`."""
-    with np.load(BUNDLE / "strata.npz") as held:
-        return pd.DataFrame(held[name].astype(np.int64), columns=["above", "popular", "search"])
+    with np.load(BUNDLE / "strata.npz") as archive:
+        return pd.DataFrame(archive[name].astype(np.int64), columns=["above", "popular", "search"])
 
 
 def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
@@ -282,8 +303,8 @@ def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
     """
     best = Adaptive(n_items, 1, 16, replacement=False)
     for first in range(1, int(scores)):
-        most = min(16 * first, n_items - 1)
-        design = Adaptive(n_items, first, most, replacement=False)
+        most_negatives = min(16 * first, n_items - 1)
+        design = Adaptive(n_items, first, most_negatives, replacement=False)
         if float(design.cost(above + 1).mean()) > scores:
             break
         best = design
@@ -297,59 +318,87 @@ def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArr
     no correction does better. So it measures how informative a design is. `rows` (k, outcomes);
     `values` and `weights` (k,).
     """
-    share = weights @ rows
+    outcome_shares = weights @ rows
     sums = (weights * values) @ rows
-    known = np.divide(sums**2, share, out=np.zeros_like(sums), where=share > 0).sum()
-    return float(max(weights @ values**2 - known, 0.0))
+    explained = np.divide(
+        sums**2, outcome_shares, out=np.zeros_like(sums), where=outcome_shares > 0
+    ).sum()
+    return float(max(weights @ values**2 - explained, 0.0))
 
 
 def by_design(
-    split: pd.DataFrame, n_items: int, of: str, whole: int = WHOLE, rest: int = REST
+    split: pd.DataFrame, n_items: int, metric_name: str, n_ranked: int = WHOLE, rest: int = REST
 ) -> pd.DataFrame:
     """Errors of each design on the same users for the same number of scores.
 
-    A stratum scores `whole` items and draws `rest` negatives beside it. Columns: *scores* of a
+    A stratum scores `n_ranked` items and draws `rest` negatives beside it. Columns: *scores* of a
     user; *bias*, *sd* and *rmse* of the average; *left*, :func:`unexplained_variance` as a part of
     the variance of the users' values. *search, trusted* assumes that items which the search does
     not find rank below the test item.
     """
-    users, total = len(split), 1 + whole + rest
+    users, total = len(split), 1 + n_ranked + rest
     gamma = estimators.default_gamma(users)
     above = split["above"].to_numpy()
-    exact = metric(of)(above + 1, n_items)
-    ranks, back, counts = np.unique(above + 1, return_inverse=True, return_counts=True)
-    values, shares, one = metric(of)(ranks, n_items), counts / users, np.full(users, 1 / users)
-    everything, found = float(exact.var()), []
+    exact = metric(metric_name)(above + 1, n_items)
+    ranks, inverse, counts = np.unique(above + 1, return_inverse=True, return_counts=True)
+    values, shares, user_weights = (
+        metric(metric_name)(ranks, n_items),
+        counts / users,
+        np.full(users, 1 / users),
+    )
+    total_variance, records = float(exact.var()), []
 
-    def add(name: str, scores: float, mean: FloatArray, variance: float, left: float) -> None:
+    def add(
+        name: str, scores: float, mean: FloatArray, variance: float, unexplained: float
+    ) -> None:
         bias, sd = float(np.mean(mean - exact)), float(np.sqrt(variance / users))
-        found.append((name, scores, bias, sd, float(np.hypot(bias, sd)), left / everything))
+        records.append(
+            (name, scores, bias, sd, float(np.hypot(bias, sd)), unexplained / total_variance)
+        )
 
-    protocol = Protocol(n_items, whole + rest, replacement=False)
-    fixed = bias_variance(of, protocol, gamma)
-    left = unexplained_variance(protocol.pmf(ranks), values, shares)
-    add("fixed", total, fixed.expected(ranks)[back], float(shares @ fixed.variance(ranks)), left)
+    protocol = Protocol(n_items, n_ranked + rest, replacement=False)
+    fixed = bias_variance(metric_name, protocol, gamma)
+    unexplained = unexplained_variance(protocol.pmf(ranks), values, shares)
+    add(
+        "fixed",
+        total,
+        fixed.expected(ranks)[inverse],
+        float(shares @ fixed.variance(ranks)),
+        unexplained,
+    )
     design = adaptive_of_cost(above, n_items, total)
-    made = bias_variance(of, design, gamma)
-    left = unexplained_variance(design.pmf(ranks), values, shares)
+    adaptive = bias_variance(metric_name, design, gamma)
+    unexplained = unexplained_variance(design.pmf(ranks), values, shares)
     cost = float(shares @ design.cost(ranks))
-    add("adaptive", cost, made.expected(ranks)[back], float(shares @ made.variance(ranks)), left)
-    stratified = Stratified(n_items, whole, rest, replacement=False)
-    made_of = bias_variance(of, stratified, gamma)
+    add(
+        "adaptive",
+        cost,
+        adaptive.expected(ranks)[inverse],
+        float(shares @ adaptive.variance(ranks)),
+        unexplained,
+    )
+    stratified = Stratified(n_items, n_ranked, rest, replacement=False)
+    stratified_estimator = bias_variance(metric_name, stratified, gamma)
     for stratum in ("popular", "search"):
         inside = split[stratum].to_numpy()
-        true = above + 1, inside + 1
-        left = 0.0
+        true_ranks = above + 1, inside + 1
+        unexplained = 0.0
         for count in np.unique(inside):
-            same = inside == count
-            rows = stratified.pmf(above[same] + 1, count + 1)
-            left += unexplained_variance(rows, exact[same], one[same])
-        add(stratum, total, made_of.expected(*true), float(made_of.variance(*true).mean()), left)
+            has_count = inside == count
+            rows = stratified.pmf(above[has_count] + 1, count + 1)
+            unexplained += unexplained_variance(rows, exact[has_count], user_weights[has_count])
+        add(
+            stratum,
+            total,
+            stratified_estimator.expected(*true_ranks),
+            float(stratified_estimator.variance(*true_ranks).mean()),
+            unexplained,
+        )
     groups = pd.Series(exact).groupby(inside)
-    left = float((groups.var(ddof=0) * groups.size()).sum() / users)
-    trusted = metric(of)(inside + 1, n_items)
-    add("search, trusted", 1 + whole, trusted, 0.0, left)
-    return pd.DataFrame(found, columns=["design", "scores", "bias", "sd", "rmse", "left"])
+    unexplained = float((groups.var(ddof=0) * groups.size()).sum() / users)
+    trusted = metric(metric_name)(inside + 1, n_items)
+    add("search, trusted", 1 + n_ranked, trusted, 0.0, unexplained)
+    return pd.DataFrame(records, columns=["design", "scores", "bias", "sd", "rmse", "left"])
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -360,22 +409,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = bundle.parser("sampled_book.experiments.designs", main.__doc__)
     kinds = {"compared": _all_compared, "fitted": _all_fitted, "strata": _all_strata}
     parser.add_argument("--only", choices=list(kinds), help="one of the files")
-    given = parser.parse_args(argv)
-    folder = given.output or BUNDLE
-    chosen = [given.only] if given.only else kinds
+    arguments = parser.parse_args(argv)
+    folder = arguments.output or BUNDLE
+    chosen = [arguments.only] if arguments.only else kinds
     return bundle.run(lambda: (line for kind in chosen for line in kinds[kind](folder)))
 
 
 def _all_compared(folder: Path) -> Iterator[str]:
     """Write the errors of each design on each data set; what is done is kept."""
     tables = []
-    for (first, most), name in product(DESIGNS, benchmark.DATA):
-        table = compared(benchmark.ranks(name), first, most)
-        for column, value in (("most", most), ("first", first), ("data", name)):
+    for (first, most_negatives), name in product(DESIGNS, benchmark.DATA):
+        table = compared(benchmark.ranks(name), first, most_negatives)
+        for column, value in (("most", most_negatives), ("first", first), ("data", name)):
             table.insert(0, column, value)
         tables.append(table)
         bundle.write_table(folder / "compared.csv", pd.concat(tables), 6)
-        yield f"{name}, {first} to {most}: done"
+        yield f"{name}, {first} to {most_negatives}: done"
 
 
 def _all_fitted(folder: Path) -> Iterator[str]:

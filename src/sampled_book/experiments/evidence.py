@@ -96,28 +96,32 @@ def moments(
 ) -> Moments:
     """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size
-    level = vectors.mean(axis=0)
-    vectors = vectors - level  # what is the same for all ranks then varies by nothing, to the digit
+    column_means = vectors.mean(axis=0)
+    vectors = (
+        vectors - column_means
+    )  # what is the same for all ranks then varies by nothing, to the digit
     expected = np.empty((len(ranks), users, vectors.shape[1]))
     squares = np.empty((len(ranks), vectors.shape[1]))
     step = max(1, _BLOCK // (n_negatives + 1))
-    for row, each in enumerate(ranks):
-        second = np.zeros(vectors.shape[1])
+    for row, intervals in enumerate(ranks):
+        second_moments = np.zeros(vectors.shape[1])
         for start in range(0, users, step):
             part = slice(start, start + step)
-            some = RankIntervals(each.n_better[part], each.n_tied[part], each.n_candidates[part])
-            law = some.sampled_pmf(n_negatives, replacement)
-            expected[row, part] = law @ vectors
-            second += (law @ vectors**2).sum(axis=0)
-        squares[row] = second / users
-    within = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
+            part_intervals = RankIntervals(
+                intervals.n_better[part], intervals.n_tied[part], intervals.n_candidates[part]
+            )
+            pmf = part_intervals.sampled_pmf(n_negatives, replacement)
+            expected[row, part] = pmf @ vectors
+            second_moments += (pmf @ vectors**2).sum(axis=0)
+        squares[row] = second_moments / users
+    within_variance = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
     centred = expected - expected.mean(axis=1, keepdims=True)
     between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
-    return Moments(expected.mean(axis=1) + level, within, between)
+    return Moments(expected.mean(axis=1) + column_means, within_variance, between)
 
 
 def corrections(
-    of: str, protocol: Protocol, n_users: int, prior: estimators.Prior
+    metric_name: str, protocol: Protocol, n_users: int, prior: estimators.Prior
 ) -> dict[str, Estimator]:
     """The corrections of a metric that are vectors, by the names that `estimate` prints.
 
@@ -127,10 +131,12 @@ def corrections(
     names = [name for name in estimators.NAMES if name != "least bias"]
     if protocol.n_negatives <= MOST_LEAST:
         names.append("least bias")
-    found = {name: estimators.by_name(name, of, protocol, gamma=gamma) for name in names}
-    found[STEADY] = estimators.bias_variance(of, protocol, STEADY_GAMMA)
-    found[FITTED_PRIOR] = estimators.bias_variance(of, protocol, gamma, prior)
-    return found
+    estimator_by_name = {
+        name: estimators.by_name(name, metric_name, protocol, gamma=gamma) for name in names
+    }
+    estimator_by_name[STEADY] = estimators.bias_variance(metric_name, protocol, STEADY_GAMMA)
+    estimator_by_name[FITTED_PRIOR] = estimators.bias_variance(metric_name, protocol, gamma, prior)
+    return estimator_by_name
 
 
 def exact(
@@ -156,56 +162,94 @@ def exact(
     sizes = ranks[names[0]].n_candidates
     protocol = Protocol(round(float(sizes.mean())), n_negatives, replacement=replacement)
     prior = priors.maximum_entropy(_expected_counts(ranks, protocol), protocol).mass
-    made = {
-        (of, name): one.values
-        for of in metrics
-        for name, one in corrections(of, protocol, sizes.size, prior).items()
+    correction_values = {
+        (metric_name, name): estimator.values
+        for metric_name in metrics
+        for name, estimator in corrections(metric_name, protocol, sizes.size, prior).items()
     }
-    vectors = np.column_stack(list(made.values()))
-    found = moments(list(ranks.values()), vectors, n_negatives, replacement)
-    values = {of: {name: each.evaluate(of) for name, each in ranks.items()} for of in metrics}
-    truth = {of: {name: float(v.mean()) for name, v in rows.items()} for of, rows in values.items()}
-    behind = {
-        (of, a, b): users_behind(values[of][a], values[of][b])
-        for of in metrics
+    vectors = np.column_stack(list(correction_values.values()))
+    corrected_moments = moments(list(ranks.values()), vectors, n_negatives, replacement)
+    values = {
+        metric_name: {name: intervals.evaluate(metric_name) for name, intervals in ranks.items()}
+        for metric_name in metrics
+    }
+    truth = {
+        metric_name: {name: float(user_values.mean()) for name, user_values in rows.items()}
+        for metric_name, rows in values.items()
+    }
+    users_by_pair = {
+        (metric_name, a, b): users_behind(values[metric_name][a], values[metric_name][b])
+        for metric_name in metrics
         for a, b in _pairs(names)
     }
     errors, pairs = [], []
-    for k, (of, name) in enumerate(made):
-        mean, within, between = found.mean[:, k], found.within[:, k], found.between[k]
-        for i, who in enumerate(names):
-            error = float(np.sqrt((within[i] + between[i, i]) / sizes.size))
-            bias, sd = mean[i] - truth[of][who], float(np.sqrt(within[i] / sizes.size))
-            reach = _REACH * error
-            covered = _chance(bias + reach, error) - _chance(bias - reach, error)
+    for column, (metric_name, name) in enumerate(correction_values):
+        mean, within_variance, between = (
+            corrected_moments.mean[:, column],
+            corrected_moments.within[:, column],
+            corrected_moments.between[column],
+        )
+        for i, recommender in enumerate(names):
+            error = float(np.sqrt((within_variance[i] + between[i, i]) / sizes.size))
+            bias, sd = (
+                mean[i] - truth[metric_name][recommender],
+                float(np.sqrt(within_variance[i] / sizes.size)),
+            )
+            half_width = _REACH * error
+            covered = _chance(bias + half_width, error) - _chance(bias - half_width, error)
             rmse = float(np.hypot(bias, sd))
-            errors.append((of, name, who, truth[of][who], bias, sd, rmse, error, covered))
+            errors.append(
+                (
+                    metric_name,
+                    name,
+                    recommender,
+                    truth[metric_name][recommender],
+                    bias,
+                    sd,
+                    rmse,
+                    error,
+                    covered,
+                )
+            )
         for a, b in _pairs(names):
             i, j = names.index(a), names.index(b)
-            gap = truth[of][a] - truth[of][b]
-            toward = float(np.sign(gap) * (mean[i] - mean[j]))
-            noise = within[i] + within[j]
+            gap = truth[metric_name][a] - truth[metric_name][b]
+            expected_lead = float(np.sign(gap) * (mean[i] - mean[j]))
+            noise = within_variance[i] + within_variance[j]
             spread = between[i, i] + between[j, j] - 2.0 * between[i, j]
             sd = float(np.sqrt(noise / sizes.size))
-            reach = _REACH * float(np.sqrt((noise + max(spread, 0.0)) / sizes.size))
-            said = [_chance(z - reach, sd, level=0.0) for z in (toward, -toward)]
-            difference = 0.0 if abs(toward) < _ROUNDING else float(mean[i] - mean[j])
+            half_width = _REACH * float(np.sqrt((noise + max(spread, 0.0)) / sizes.size))
+            probabilities = [
+                _chance(lead - half_width, sd, if_zero=0.0)
+                for lead in (expected_lead, -expected_lead)
+            ]
+            difference = 0.0 if abs(expected_lead) < _ROUNDING else float(mean[i] - mean[j])
             pairs.append(
-                (of, name, a, b, gap, behind[of, a, b], difference, _chance(-toward, sd), *said)
+                (
+                    metric_name,
+                    name,
+                    a,
+                    b,
+                    gap,
+                    users_by_pair[metric_name, a, b],
+                    difference,
+                    _chance(-expected_lead, sd),
+                    *probabilities,
+                )
             )
     columns = ["metric", "estimator", "recommender", "exact", "bias", "sd", "rmse", "error"]
-    between_pairs = ["metric", "estimator", "first", "second", "exact", "users", "expected"]
+    pair_columns = ["metric", "estimator", "first", "second", "exact", "users", "expected"]
     return (
         pd.DataFrame(errors, columns=[*columns, "covered"]),
-        pd.DataFrame(pairs, columns=[*between_pairs, "wrong", "said_right", "said_wrong"]),
+        pd.DataFrame(pairs, columns=[*pair_columns, "wrong", "said_right", "said_wrong"]),
     )
 
 
-def _chance(mean: float, sd: float, level: float = 0.5) -> float:
-    """That a normal variable is above 0; `level` if it is always 0."""
+def _chance(mean: float, sd: float, if_zero: float = 0.5) -> float:
+    """That a normal variable is above 0; `if_zero` if it is always 0."""
     if sd > _ROUNDING:
         return float(ndtr(mean / sd))
-    return float(mean > 0) if abs(mean) > _ROUNDING else level
+    return float(mean > 0) if abs(mean) > _ROUNDING else if_zero
 
 
 def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -218,11 +262,11 @@ def _expected_counts(ranks: Mapping[str, RankIntervals], protocol: Protocol) -> 
     As the corrections take it, all have the mean number of candidates; ranks are scaled to it.
     """
     items = int(protocol.n_items)
-    users = np.sum([_histogram(each, items) for each in ranks.values()], axis=0)
-    at = np.flatnonzero(users)
-    blocks = np.array_split(at, 1 + at.size * protocol.n_negatives // _BLOCK)
-    found = [users[some] @ protocol.pmf(some + 1) for some in blocks if some.size]
-    return np.asarray(np.sum(found, axis=0))
+    users = np.sum([_histogram(intervals, items) for intervals in ranks.values()], axis=0)
+    occupied = np.flatnonzero(users)
+    blocks = np.array_split(occupied, 1 + occupied.size * protocol.n_negatives // _BLOCK)
+    expected_counts = [users[block] @ protocol.pmf(block + 1) for block in blocks if block.size]
+    return np.asarray(np.sum(expected_counts, axis=0))
 
 
 def _histogram(ranks: RankIntervals, items: int) -> FloatArray:
@@ -245,19 +289,19 @@ def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
     fewer that is than at the doubling before.
     """
     rows = []
-    for name, each in ranks.items():
-        items = int(each.n_candidates.max())
-        size = np.full_like(each.n_candidates, items)
-        unscaled = RankIntervals(each.n_better, each.n_tied, size)
+    for name, intervals in ranks.items():
+        items = int(intervals.n_candidates.max())
+        size = np.full_like(intervals.n_candidates, items)
+        unscaled = RankIntervals(intervals.n_better, intervals.n_tied, size)
         below = np.concatenate([[0.0], np.cumsum(_histogram(unscaled, items))])  # up to a rank
-        before = np.nan
+        previous = np.nan
         for first in (1 << power for power in range(items.bit_length())):
             last = min(2 * first - 1, items)
             users = below[last] - below[first - 1]
             per_rank = users / (last - first + 1)
-            ratio = before / per_rank if per_rank > 0 else np.inf
+            ratio = previous / per_rank if per_rank > 0 else np.inf
             rows.append((name, first, users, per_rank, ratio))
-            before = per_rank
+            previous = per_rank
     return pd.DataFrame(rows, columns=["recommender", "first", "users", "per_rank", "ratio"])
 
 
@@ -272,15 +316,15 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     rows = []
     for name, table in users_by_doubling(ranks).groupby("recommender", sort=False):
         items = float(ranks[str(name)].n_candidates.mean())
-        head = Assumption().head * items / n_negatives
-        inside = table[table["first"] <= head]
-        size = inside["first"].to_numpy(float)
-        users, ratio = inside["users"].to_numpy(), inside["ratio"].to_numpy()[1:]
+        top_ranks = Assumption().head * items / n_negatives
+        top_rows = table[table["first"] <= top_ranks]
+        size = top_rows["first"].to_numpy(float)
+        users, ratio = top_rows["users"].to_numpy(), top_rows["ratio"].to_numpy()[1:]
         per_rank = users / size
         variance = np.maximum(users, 1.0) / size**2
         excess = np.diff(per_rank) / np.sqrt(variance[1:] + variance[:-1])
         rise = float(max(excess.max(initial=0.0), 0.0))
-        rows.append((name, head, bool((excess <= 0).all()), rise, ratio.max(), ratio.min()))
+        rows.append((name, top_ranks, bool((excess <= 0).all()), rise, ratio.max(), ratio.min()))
     columns = ["recommender", "head", "decreasing", "rise", "steepest", "gentlest"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -291,7 +335,7 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
 def drawn(
     ranks: Mapping[str, RankIntervals],
     n_negatives: int,
-    of: str,
+    metric_name: str,
     seed: int = SEED,
     tell: Callable[[str], object] = str,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -303,30 +347,34 @@ def drawn(
     for each recommender and assumption ("nothing" or "decreasing"). `tell` reports progress.
     """
     judged, log = _log(ranks, n_negatives, seed)
-    truth = {name: float(each.evaluate(of).mean()) for name, each in judged.items()}
+    truth = {
+        name: float(intervals.evaluate(metric_name).mean()) for name, intervals in judged.items()
+    }
     tell("compare")
     verdicts = []
-    for row in evaluation.compare(log, of).frame.to_dict("records"):
+    for row in evaluation.compare(log, metric_name).frame.to_dict("records"):
         a, b = row["first"], row["second"]
         gap = truth[a] - truth[b]
-        said = 0
+        verdict_sign = 0
         if row["verdict"] != evaluation.UNKNOWN:
-            said = 1 if row["verdict"].startswith(f"{a} ") else -1
-        right = bool(said * gap > 0) if said else None
-        stands = assumption_of(row["assumption"])
-        verdicts.append((a, b, gap, row["reported"], stands, row["steepness"], right))
-    possible = []
+            verdict_sign = 1 if row["verdict"].startswith(f"{a} ") else -1
+        right = bool(verdict_sign * gap > 0) if verdict_sign else None
+        assumption_key = assumption_of(row["assumption"])
+        verdicts.append((a, b, gap, row["reported"], assumption_key, row["steepness"], right))
+    interval_rows = []
     for assumption in (None, "decreasing"):
         tell(f"possible, {assumption}")
-        for row in evaluation.estimate(log, [of], assumption=assumption).frame.to_dict("records"):
+        for row in evaluation.estimate(log, [metric_name], assumption=assumption).frame.to_dict(
+            "records"
+        ):
             ends = row["possible_low"], row["possible_high"]
-            possible.append(
+            interval_rows.append(
                 (row["recommender"], assumption or "nothing", truth[row["recommender"]], *ends)
             )
     columns = ["first", "second", "exact", "reported", "assumption", "steepness", "right"]
     return (
         pd.DataFrame(verdicts, columns=columns),
-        pd.DataFrame(possible, columns=["recommender", "assumed", "exact", "low", "high"]),
+        pd.DataFrame(interval_rows, columns=["recommender", "assumed", "exact", "low", "high"]),
     )
 
 
@@ -354,20 +402,24 @@ def fitted(
     ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
     """
     judged, log = _log(ranks, n_negatives, seed)
-    found = evaluation.estimate(log, metrics, estimators=evaluation.FITTED).frame
+    estimates = evaluation.estimate(log, metrics, estimators=evaluation.FITTED).frame
     truth = {
-        (of, name): each.evaluate(of).mean() for of in metrics for name, each in judged.items()
+        (metric_name, name): intervals.evaluate(metric_name).mean()
+        for metric_name in metrics
+        for name, intervals in judged.items()
     }
-    exactly = [truth[key] for key in zip(found["metric"], found["recommender"], strict=True)]
+    exact_values = [
+        truth[key] for key in zip(estimates["metric"], estimates["recommender"], strict=True)
+    ]
     columns = ["metric", "estimator", "recommender", "exact", "value", "low", "high"]
-    return found.assign(exact=exactly)[columns]
+    return estimates.assign(exact=exact_values)[columns]
 
 
 def _log(
     ranks: Mapping[str, RankIntervals], n_negatives: int, seed: int
 ) -> tuple[dict[str, RankIntervals], Log]:
     """All recommenders but `FLOOR`, and a log of them, without replacement."""
-    judged = {name: each for name, each in ranks.items() if name != FLOOR}
+    judged = {name: intervals for name, intervals in ranks.items() if name != FLOOR}
     rng = np.random.default_rng([seed, n_negatives])
     return judged, read_log(simulate(judged, n_negatives, rng), replacement=False)
 
@@ -390,37 +442,38 @@ def run(
     `DRAWS` logs, "fitted" from :func:`fitted` on the first log, "effects" and "fewer" from
     `protocols`. Numbers of negatives that a user's candidates do not allow are left out.
     """
-    most = int(next(iter(ranks.values())).n_candidates.min()) - 1
-    within = [size for size in sizes if size <= most]
-    if not within:
+    most_negatives = int(next(iter(ranks.values())).n_candidates.min()) - 1
+    feasible_sizes = [size for size in sizes if size <= most_negatives]
+    if not feasible_sizes:
         raise ValueError(
-            f"{name} must have users with more than {min(sizes)} candidates, got {most + 1}"
+            f"{name} must have users with more than {min(sizes)} candidates, got "
+            f"{most_negatives + 1}"
         )
-    parts: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
-    for m in within:
-        for again in (False, True):
-            by_draw = {"m": m, "replacement": again}
-            parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
-    for m in within:
-        parts.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
+    tasks: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
+    for m in feasible_sizes:
+        for replacement in (False, True):
+            exact_cell = {"m": m, "replacement": replacement}
+            tasks.append((exact_cell, KINDS[:2], partial(exact, ranks, m, replacement)))
+    for m in feasible_sizes:
+        tasks.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
         if m <= MOST_EFFECTS:
-            parts.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
-            parts.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
-        for of, draw in product(JUDGED, range(DRAWS.get(m, 1))):
-            log = {"m": m, "metric": of, "draw": draw}
-            parts.append((log, KINDS[2:4], partial(drawn, ranks, m, of, SEED + draw)))
-    for cell, kinds, made in parts:
-        kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
-        if all(known for _, known in kept.values()):
+            tasks.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
+            tasks.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
+        for metric_name, draw in product(JUDGED, range(DRAWS.get(m, 1))):
+            log = {"m": m, "metric": metric_name, "draw": draw}
+            tasks.append((log, KINDS[2:4], partial(drawn, ranks, m, metric_name, SEED + draw)))
+    for cell, kinds, compute in tasks:
+        stored = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
+        if all(is_stored for _, is_stored in stored.values()):
             continue
         tell(", ".join(f"{key} {value}" for key, value in cell.items()))
-        for kind, table in zip(kinds, made(), strict=True):
-            whole = pd.concat([kept[kind][0], table.assign(**cell)], ignore_index=True)
-            write(folder / f"{name}.{kind}.csv.gz", whole)
+        for kind, table in zip(kinds, compute(), strict=True):
+            merged = pd.concat([stored[kind][0], table.assign(**cell)], ignore_index=True)
+            write(folder / f"{name}.{kind}.csv.gz", merged)
 
 
-def _alone(made: Callable[..., pd.DataFrame], *given: Any) -> list[pd.DataFrame]:
-    return [made(*given)]
+def _alone(compute: Callable[..., pd.DataFrame], *arguments: Any) -> list[pd.DataFrame]:
+    return [compute(*arguments)]
 
 
 def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
@@ -428,8 +481,8 @@ def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     if not path.exists():
         return pd.DataFrame(), False
     table = pd.read_csv(path)
-    inside = np.logical_and.reduce([table[key] == value for key, value in cell.items()])
-    return table[~inside], bool(inside.any())
+    in_cell = np.logical_and.reduce([table[key] == value for key, value in cell.items()])
+    return table[~in_cell], bool(in_cell.any())
 
 
 def write(path: Path, table: pd.DataFrame) -> Path:
@@ -445,18 +498,18 @@ def bundled(
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {as_written(kind)}")
-    where = BUNDLE if folder is None else Path(folder)
-    known = [path.name.split(".")[0] for path in sorted(where.glob(f"*.{kind}.csv.gz"))]
-    order = [name for name in benchmark.DATA if name in known]
-    given = names or [*order, *(name for name in known if name not in order)]
+    root = BUNDLE if folder is None else Path(folder)
+    available = [path.name.split(".")[0] for path in sorted(root.glob(f"*.{kind}.csv.gz"))]
+    order = [name for name in benchmark.DATA if name in available]
+    chosen = names or [*order, *(name for name in available if name not in order)]
     tables = []
-    for name in given:
-        if name not in known:
+    for name in chosen:
+        if name not in available:
             raise FileNotFoundError(
-                f"{where} has no evidence of {as_written(name)}: it must be one of "
-                f"{', '.join(known)}"
+                f"{root} has no evidence of {as_written(name)}: it must be one of "
+                f"{', '.join(available)}"
             )
-        table = pd.read_csv(where / f"{name}.{kind}.csv.gz")
+        table = pd.read_csv(root / f"{name}.{kind}.csv.gz")
         table.insert(0, "data", name)
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
@@ -468,9 +521,11 @@ def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
     """
     tables = [bundled(kind)]
     if folder:
-        own = [name for name, where in benchmark.every(folder).items() if where == Path(folder)]
-        kept = tables[0][~tables[0]["data"].isin(own)]
-        tables = [kept, bundled(kind, own, Path(folder) / "evidence")]
+        folder_names = [
+            name for name, location in benchmark.every(folder).items() if location == Path(folder)
+        ]
+        other_rows = tables[0][~tables[0]["data"].isin(folder_names)]
+        tables = [other_rows, bundled(kind, folder_names, Path(folder) / "evidence")]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -488,14 +543,14 @@ def naive_orders(pairs: pd.DataFrame) -> pd.DataFrame:
     wrongly.
     """
     naive = settled_pairs(pairs[pairs["estimator"] == "naive"])
-    opposite = naive["expected"] * naive["exact"] < 0
-    groups = naive.assign(reversed=opposite).groupby(
+    is_reversed = naive["expected"] * naive["exact"] < 0
+    groups = naive.assign(reversed=is_reversed).groupby(
         ["data", "metric", "m", "replacement"], sort=False
     )
-    found = groups.agg(
+    summary = groups.agg(
         pairs=("wrong", "size"), reversed=("reversed", "sum"), wrong=("wrong", "mean")
     )
-    return found.reset_index()
+    return summary.reset_index()
 
 
 def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -508,11 +563,11 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     keys = ["data", "metric", "m", "replacement", "estimator"]
     squares = errors.assign(bias=errors["bias"].abs(), square=errors["rmse"] ** 2)
     groups = squares.groupby(keys, sort=False)
-    found = groups[["bias", "square", "exact", "covered"]].mean()
-    found["rmse"] = np.sqrt(found.pop("square"))
-    found["share"] = found["rmse"] / found.pop("exact")
+    summary = groups[["bias", "square", "exact", "covered"]].mean()
+    summary["rmse"] = np.sqrt(summary.pop("square"))
+    summary["share"] = summary["rmse"] / summary.pop("exact")
     orders = settled_pairs(pairs).groupby(keys, sort=False)[["wrong", "said_right", "said_wrong"]]
-    return found.join(orders.mean()).reset_index()
+    return summary.join(orders.mean()).reset_index()
 
 
 def by_assumption(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -561,7 +616,7 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     is its measure on the set left out; `best` and `best_value` are the best one there.
     """
     rows = []
-    for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
+    for (metric_name, m), cell in summary.groupby(["metric", "m"], sort=False):
         table = cell.pivot(index="data", columns="estimator", values=measure).dropna(how="all")
         if measure == "rmse":
             scores = -table.clip(lower=1e-12).map(log)
@@ -570,8 +625,19 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
         for data in table.index if len(table) > 1 else ():
             chosen = scores.drop(index=data).mean().idxmax()
             best = scores.loc[data].idxmax()
-            at = table.loc[data]
-            rows.append((of, m, data, chosen, at[chosen], best, at[best], at["naive"]))
+            measures = table.loc[data]
+            rows.append(
+                (
+                    metric_name,
+                    m,
+                    data,
+                    chosen,
+                    measures[chosen],
+                    best,
+                    measures[best],
+                    measures["naive"],
+                )
+            )
     columns = ["metric", "m", "data", "chosen", "value", "best", "best_value", "naive"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -589,15 +655,15 @@ def enough_negatives(
     """
     rows = []
     shares = orders.assign(share=orders["m"] / orders["data"].map(items))
-    for of, cell in shares.groupby("metric", sort=False):
+    for metric_name, cell in shares.groupby("metric", sort=False):
         for data in cell["data"].unique():
-            others, own = cell[cell["data"] != data], cell[cell["data"] == data]
-            too_few = others.loc[others["wrong"] > most_wrong, "share"].max()
-            enough = others[others["share"] > (0.0 if np.isnan(too_few) else too_few)]
-            share = float(enough["share"].min())
-            reached = own[own["share"] >= share]
+            other_sets, left_out = cell[cell["data"] != data], cell[cell["data"] == data]
+            too_few = other_sets.loc[other_sets["wrong"] > most_wrong, "share"].max()
+            sufficient = other_sets[other_sets["share"] > (0.0 if np.isnan(too_few) else too_few)]
+            share = float(sufficient["share"].min())
+            reached = left_out[left_out["share"] >= share]
             broken = int((reached["wrong"] > most_wrong).sum())
-            rows.append((of, data, share, len(reached), broken))
+            rows.append((metric_name, data, share, len(reached), broken))
     return pd.DataFrame(rows, columns=["metric", "data", "share", "cells", "broken"])
 
 
@@ -605,18 +671,22 @@ def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = ""
     """Tables of each correction's errors and verdicts, by data set, metric and number of negatives,
     for a reader to choose from.
     """
-    errors, pairs, verdicts = (every(kind, folder) for kind in KINDS[:3])
+    errors, pairs, verdicts = (every(metric_name, folder) for metric_name in KINDS[:3])
     if data is not None:
-        errors, pairs, verdicts = (t[t["data"].isin(data)] for t in (errors, pairs, verdicts))
+        errors, pairs, verdicts = (
+            frame[frame["data"].isin(data)] for frame in (errors, pairs, verdicts)
+        )
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
-    orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
+    orders = {
+        tuple(row[column] for column in keys): row for row in naive_orders(pairs).to_dict("records")
+    }
     judged = by_assumption(verdicts).groupby(keys)
     tables: dict[tuple[str, ...], Table] = {}
     for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
-        place, kind, m = map(str, key)
-        of = metric(kind).label
-        caption = f"{place}, {of}, {m} negatives."
+        data_set, metric_name, m = map(str, key)
+        label = metric(metric_name).label
+        caption = f"{data_set}, {label}, {m} negatives."
         if tuple(key) in orders:  # some pair is told apart
             order = orders[tuple(key)]
             caption += (
@@ -624,19 +694,19 @@ def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = ""
                 f"{order['pairs']} pairs."
             )
         if key in judged.groups:
-            said = judged.get_group(key).set_index("assumption")
-            words = said["pairs"].rename(ASSUMPTIONS)
+            verdict_rows = judged.get_group(key).set_index("assumption")
+            words = verdict_rows["pairs"].rename(ASSUMPTIONS)
             counts = ", ".join(f"{count} {name}" for name, count in words.items())
             logs = DRAWS.get(int(m), 1)
             caption += f" Verdicts on {'one log' if logs == 1 else f'{logs} logs'}: {counts}; "
-            caption += f"{said['wrong'].sum()} of them wrong."
+            caption += f"{verdict_rows['wrong'].sum()} of them wrong."
         chances = {"Order": 1.0 - rows["wrong"], "Right": rows["said_right"]}
         columns = {"Correction": rows["estimator"], "RMSE": rows["rmse"], "Bias": rows["bias"]}
         columns |= {"Covers": rows["covered"], **chances, "Wrong": rows["said_wrong"]}
         formats = {"RMSE": ".4f", "Bias": ".4f"} | dict.fromkeys(
             ["Covers", "Order", "Right", "Wrong"], ".0%"
         )
-        tables[place, of, m] = Table(pd.DataFrame(columns), "", caption, formats)
+        tables[data_set, label, m] = Table(pd.DataFrame(columns), "", caption, formats)
     return Lookup(name, ["Data set", "Metric", "Negatives"], tables)
 
 
@@ -652,23 +722,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", nargs="+", help="names; default: all that have ranks")
     parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="negatives")
-    given = parser.parse_args(argv)
-    where = given.ranks or benchmark.BUNDLE
-    output = given.output or (BUNDLE if given.ranks is None else given.ranks / "evidence")
+    arguments = parser.parse_args(argv)
+    ranks_folder = arguments.ranks or benchmark.BUNDLE
+    output = arguments.output or (
+        BUNDLE if arguments.ranks is None else arguments.ranks / "evidence"
+    )
 
     def write() -> None:
-        names = given.data or sorted(path.stem for path in where.glob("*.npz"))
+        names = arguments.data or sorted(path.stem for path in ranks_folder.glob("*.npz"))
         if not names:
             raise FileNotFoundError(
-                f"{where} must hold ranks that python -m {benchmark.NAME} wrote, got none"
+                f"{ranks_folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
             )
         for name in names:
             start = time.process_time()
 
-            def tell(what: str, name: str = name, start: float = start) -> None:
-                print(f"{name}, {what}, {time.process_time() - start:.0f} s", flush=True)
+            def tell(task: str, name: str = name, start: float = start) -> None:
+                print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
 
-            run(name, benchmark.ranks(name, where), output, given.sizes, tell)
+            run(name, benchmark.ranks(name, ranks_folder), output, arguments.sizes, tell)
 
     return bundle.run(write)
 

@@ -97,11 +97,11 @@ def place(model: Any, data: Any) -> RankIntervals:
     from pykeen.evaluation import RankBasedEvaluator
 
     evaluator = RankBasedEvaluator(clear_on_finalize=False)
-    known = [data.training.mapped_triples, data.validation.mapped_triples]
+    known_triples = [data.training.mapped_triples, data.validation.mapped_triples]
     test = data.testing.mapped_triples
     shuffled = test[np.random.default_rng(SEED).permutation(len(test))]
     evaluator.evaluate(
-        model, shuffled, additional_filter_triples=known, batch_size=256, use_tqdm=False
+        model, shuffled, additional_filter_triples=known_triples, batch_size=256, use_tqdm=False
     )
     rows = pykeen(evaluator)
     better, tied, items = (rows[key].to_numpy() for key in ("n_better", "n_tied", "n_items"))
@@ -116,9 +116,9 @@ def compute(graph: str, name: str) -> tuple[RankIntervals, dict[str, Any]]:
     start = time.process_time()
     model = learn(entry, data, GRAPHS[graph])
     trained = time.process_time()
-    found = place(model, data)
+    intervals = place(model, data)
     seconds = {"training": trained - start, "ranking": time.process_time() - trained}
-    return found, {
+    return intervals, {
         "model": entry.model,
         "settings": settings(graph, name),
         "processor seconds": {key: round(value, 2) for key, value in seconds.items()},
@@ -145,23 +145,23 @@ def shape(graph: str) -> dict[str, int]:
 
 def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -> None:
     """Compute the ranks of all models on a graph; what the folder has of them stays."""
-    told: dict[str, Any] = shape(graph) | {
+    provenance: dict[str, Any] = shape(graph) | {
         "command": command,
         "seed": SEED,
         "python": platform.python_version(),
-        "versions": {each: version(each) for each in ("numpy", "pykeen", "torch")},
+        "versions": {package: version(package) for package in ("numpy", "pykeen", "torch")},
         "models": {},
     }
-    found: dict[str, RankIntervals] = {}
+    intervals_by_model: dict[str, RankIntervals] = {}
     if (folder / f"{graph}.npz").exists():
-        kept, told["models"] = ranks(graph, folder), facts(graph, folder)["models"]
-        found = {name: kept[name] for name in told["models"]}
+        stored, provenance["models"] = ranks(graph, folder), facts(graph, folder)["models"]
+        intervals_by_model = {name: stored[name] for name in provenance["models"]}
     for name in MODELS:
-        if told["models"].get(name, {}).get("settings") == settings(graph, name):
+        if provenance["models"].get(name, {}).get("settings") == settings(graph, name):
             continue
-        found[name], told["models"][name] = compute(graph, name)
-        benchmark.write(graph, found, told, {}, folder)
-        tell(f"{graph}, {name}: {told['models'][name]}")
+        intervals_by_model[name], provenance["models"][name] = compute(graph, name)
+        benchmark.write(graph, intervals_by_model, provenance, {}, folder)
+        tell(f"{graph}, {name}: {provenance['models'][name]}")
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -188,19 +188,19 @@ NEAR = 0.03
 
 def differences(graph: str, folder: Path | None = None) -> list[str]:
     """Compute a part of the ranks again; a sentence for each difference from the kept ones."""
-    kept, told = ranks(graph, folder), facts(graph, folder)
-    found = benchmark.resized(graph, told, shape(graph))
-    for name in CHECKED[graph] if not found else ():
-        fresh, old = compute(graph, name)[0], kept[name]
-        values = [float(each.evaluate("rr").mean()) for each in (fresh, old)]
+    stored, provenance = ranks(graph, folder), facts(graph, folder)
+    messages = benchmark.resized(graph, provenance, shape(graph))
+    for name in CHECKED[graph] if not messages else ():
+        fresh, old = compute(graph, name)[0], stored[name]
+        values = [float(intervals.evaluate("rr").mean()) for intervals in (fresh, old)]
         moved = benchmark.moved(fresh, old)
         if (fresh.n_candidates != old.n_candidates).any():
-            found.append(f"{graph}, {name}: other candidates were left after filtering")
+            messages.append(f"{graph}, {name}: other candidates were left after filtering")
         elif moved and not settings(graph, name):
-            found.append(f"{graph}, {name}: ranks differ for {moved:,} predictions")
+            messages.append(f"{graph}, {name}: ranks differ for {moved:,} predictions")
         elif abs(values[0] - values[1]) > NEAR:
-            found.append(f"{graph}, {name}: MRR is {values[0]:.3f}, was {values[1]:.3f}")
-    return found
+            messages.append(f"{graph}, {name}: MRR is {values[0]:.3f}, was {values[1]:.3f}")
+    return messages
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -215,23 +215,23 @@ def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray
     """Expectation of a sampled metric for each prediction, ties broken at random and negatives
     distinct; all of them where filtering leaves fewer.
     """
-    of, each = parsed(metric), negatives(places, n_negatives)
-    found = np.empty(each.size)
-    for m in np.unique(each).tolist():
-        some = each == m
+    parsed_metric, n_drawn = parsed(metric), negatives(places, n_negatives)
+    expectations = np.empty(n_drawn.size)
+    for m in np.unique(n_drawn).tolist():
+        has_m = n_drawn == m
         columns = (places.n_better, places.n_tied, places.n_candidates)
-        law = RankIntervals(*(column[some] for column in columns)).sampled_pmf(m)
-        found[some] = law @ of.vector(m + 1)
-    return found
+        pmf = RankIntervals(*(column[has_m] for column in columns)).sampled_pmf(m)
+        expectations[has_m] = pmf @ parsed_metric.vector(m + 1)
+    return expectations
 
 
 def overview(metrics: Sequence[str], sizes: Sequence[int]) -> pd.DataFrame:
     """Each model's exact metrics and expected sampled metrics, by graph, metric and m."""
     rows = [
-        (graph, name, of, m, places.evaluate(of).mean(), expected(places, m, of).mean())
+        (graph, name, metric, m, places.evaluate(metric).mean(), expected(places, m, metric).mean())
         for graph in GRAPHS
         for name, places in ranks(graph).items()
-        for of in metrics
+        for metric in metrics
         for m in sizes
     ]
     return pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
@@ -242,8 +242,10 @@ def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
         pairs = list(combinations(cell[["model", "exact", "sampled"]].to_numpy().tolist(), 2))
-        turned = [f"{a[0]} and {b[0]}" for a, b in pairs if (a[1] - b[1]) * (a[2] - b[2]) < 0]
-        rows.append((*keys, len(pairs), len(turned), ", ".join(turned)))
+        reversed_names = [
+            f"{a[0]} and {b[0]}" for a, b in pairs if (a[1] - b[1]) * (a[2] - b[2]) < 0
+        ]
+        rows.append((*keys, len(pairs), len(reversed_names), ", ".join(reversed_names)))
     return pd.DataFrame(rows, columns=["graph", "metric", "m", "pairs", "reversed", "which"])
 
 
@@ -255,24 +257,24 @@ def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
     its value in random order, in [-1, 1]; "z" is by how many standard deviations of a random
     order's mean rank the mean rank is better.
     """
-    mine, others = np.asarray(above, dtype=float), np.asarray(n_negatives, dtype=float)
-    n = len(others)
-    chance = others.sum() / 2
-    spread = np.sqrt((((others + 1) ** 2 - 1) / 12).sum())
+    n_above, n_drawn = np.asarray(above, dtype=float), np.asarray(n_negatives, dtype=float)
+    n_predictions = len(n_drawn)
+    expected_above = n_drawn.sum() / 2
+    spread = np.sqrt((((n_drawn + 1) ** 2 - 1) / 12).sum())
     return {
-        "AMR": float((mine.sum() + n) / (chance + n)),
-        "AMRI": float(1 - mine.sum() / chance),
-        "z": float((chance - mine.sum()) / spread),
+        "AMR": float((n_above.sum() + n_predictions) / (expected_above + n_predictions)),
+        "AMRI": float(1 - n_above.sum() / expected_above),
+        "z": float((expected_above - n_above.sum()) / spread),
     }
 
 
 def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[str, float]:
     """:func:`adjusted` of exact ranks, or of a sample in expectation."""
-    above, others = places.n_better + places.n_tied / 2, places.n_candidates - 1
+    above, pool = places.n_better + places.n_tied / 2, places.n_candidates - 1
     if n_negatives is None:
-        return adjusted(above, others)
-    each = negatives(places, n_negatives)
-    return adjusted(above * each / others, each)
+        return adjusted(above, pool)
+    n_drawn = negatives(places, n_negatives)
+    return adjusted(above * n_drawn / pool, n_drawn)
 
 
 def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
@@ -282,13 +284,13 @@ def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
     rng = np.random.default_rng([seed, n_negatives])
     parts = []
     for name, places in ranks(graph).items():
-        each, others = negatives(places, n_negatives), places.n_candidates - 1
-        above = rng.hypergeometric(places.n_better, others - places.n_better, each)
-        below = others - places.n_better - places.n_tied
-        level = rng.hypergeometric(places.n_tied, below, each - above)
-        side, user = np.divmod(np.arange(each.size), each.size // 2)
-        columns = {"recommender": name, "user": user, "instance": side, "n_better": above}
-        sizes = {"n_tied": level, "n_negatives": each, "n_items": places.n_candidates}
+        n_drawn, pool = negatives(places, n_negatives), places.n_candidates - 1
+        above = rng.hypergeometric(places.n_better, pool - places.n_better, n_drawn)
+        below = pool - places.n_better - places.n_tied
+        tied = rng.hypergeometric(places.n_tied, below, n_drawn - above)
+        instance, user = np.divmod(np.arange(n_drawn.size), n_drawn.size // 2)
+        columns = {"recommender": name, "user": user, "instance": instance, "n_better": above}
+        sizes = {"n_tied": tied, "n_negatives": n_drawn, "n_items": places.n_candidates}
         parts.append(pd.DataFrame(columns | sizes))
     return read_log(pd.concat(parts), replacement=False)
 
@@ -301,16 +303,18 @@ def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) ->
     >>> len(found), found["right"].dropna().astype(bool).all()
     (10, np.True_)
     """
-    truth = {name: float(each.evaluate(metric).mean()) for name, each in ranks(graph).items()}
-    found = evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame
+    truth = {
+        name: float(intervals.evaluate(metric).mean()) for name, intervals in ranks(graph).items()
+    }
+    verdicts = evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame
     rows = []
-    for row in found.to_dict("records"):
+    for row in verdicts.to_dict("records"):
         gap = truth[row["first"]] - truth[row["second"]]
         ahead = row["verdict"].startswith(f"{row['first']} ")
         right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
         pair = row["first"], row["second"], gap, row["reported"]
-        stands = evidence.assumption_of(row["assumption"])
-        rows.append((graph, n_negatives, metric, *pair, stands, right))
+        assumption_key = evidence.assumption_of(row["assumption"])
+        rows.append((graph, n_negatives, metric, *pair, assumption_key, right))
     columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
     return pd.DataFrame(rows, columns=[*columns, "right"])
 
@@ -320,22 +324,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The exit status is 2 if PyKEEN or a folder is missing, and 1 if the ranks differ.
     """
-    given = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     module = "sampled_book.experiments.graphs"
     parser = bundle.parser(module, main.__doc__, "compare a part with what is there")
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS), help="default: all three"
     )
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     folder = options.output or BUNDLE
 
     def write() -> None:
-        command = " ".join([f"python -m {module}", *given])
+        command = " ".join([f"python -m {module}", *arguments])
         for graph in options.graphs:
             run(graph, folder, command, partial(print, flush=True))
 
     def compare() -> list[str]:
-        return [each for graph in options.graphs for each in differences(graph, folder)]
+        return [difference for graph in options.graphs for difference in differences(graph, folder)]
 
     return bundle.run(
         write,

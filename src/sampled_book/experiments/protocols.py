@@ -27,28 +27,31 @@ TOP_PART = 0.2
 _REACH = 1.959963984540054  # standard errors on either side of a 95% interval
 
 
-def _worth(of: str, n_negatives: int) -> FloatArray:
+def _worth(metric_name: str, n_negatives: int) -> FloatArray:
     """The metric at each sampled rank."""
-    return np.asarray(metric(of)(np.arange(1, n_negatives + 2), n_items=n_negatives + 1))
+    return np.asarray(metric(metric_name)(np.arange(1, n_negatives + 2), n_items=n_negatives + 1))
 
 
-def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, float]:
+def among_popular(shares: pd.DataFrame, metric_name: str, n_negatives: int) -> dict[str, float]:
     """Expected report of each recommender among negatives drawn with replacement in proportion to
     the users that an item has; `shares` is from
     :func:`~sampled_book.data.benchmark.shares_above`.
     """
     # A catalogue so large that a share of it is a rank to six digits.
-    protocol, worth = Protocol(10**7 + 1, n_negatives, replacement=True), _worth(of, n_negatives)
-    found = {}
+    protocol, worth = (
+        Protocol(10**7 + 1, n_negatives, replacement=True),
+        _worth(metric_name, n_negatives),
+    )
+    reports = {}
     for name, part in shares.groupby("recommender", sort=False):
-        law = protocol.pmf(np.rint(part["share"].to_numpy() * 10**7).astype(np.int64) + 1)
+        pmf = protocol.pmf(np.rint(part["share"].to_numpy() * 10**7).astype(np.int64) + 1)
         users = part["users"].to_numpy()
-        found[str(name)] = float(users @ (law @ worth) / users.sum())
-    return found
+        reports[str(name)] = float(users @ (pmf @ worth) / users.sum())
+    return reports
 
 
 def means(
-    errors: pd.DataFrame, shares: pd.DataFrame, of: str, n_negatives: int = 100
+    errors: pd.DataFrame, shares: pd.DataFrame, metric_name: str, n_negatives: int = 100
 ) -> pd.DataFrame:
     """Expected report of each recommender but the random one under each protocol: columns "20
     uniform", ..., "100 by popularity", "all items".
@@ -65,27 +68,29 @@ def means(
     >>> found.loc["Popular", ["100 uniform", "100 by popularity", "all items"]].round(3).tolist()
     [0.292, 0.092, 0.044]
     """
-    naive = errors[(errors["estimator"] == "naive") & (errors["metric"] == of)]
+    naive = errors[(errors["estimator"] == "naive") & (errors["metric"] == metric_name)]
     naive = naive[~naive["replacement"] & (naive["recommender"] != FLOOR)]
     table = {
         f"{m} uniform": (part["exact"] + part["bias"]).set_axis(part["recommender"])
         for m, part in naive.groupby("m")
     }
-    table[f"{n_negatives} by popularity"] = pd.Series(among_popular(shares, of, n_negatives))
+    table[f"{n_negatives} by popularity"] = pd.Series(
+        among_popular(shares, metric_name, n_negatives)
+    )
     table[ALL] = naive.groupby("recommender", sort=False)["exact"].first()
     return pd.DataFrame(table).loc[naive["recommender"].unique()]
 
 
-def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.Series:
+def reversed_orders(metric_means: pd.DataFrame, pairs: pd.DataFrame, metric_name: str) -> pd.Series:
     """How many of the settled "pairs" (:func:`~sampled_book.experiments.evidence.settled_pairs`)
     each protocol of :func:`means` orders wrongly in expectation.
     """
-    told = pairs[(pairs["metric"] == of) & (pairs["users"] >= HANDFUL)]
-    both = set(zip(told["first"], told["second"], strict=True))
-    gaps = pd.DataFrame({(a, b): of_each.loc[a] - of_each.loc[b] for a, b in both})
+    settled = pairs[(pairs["metric"] == metric_name) & (pairs["users"] >= HANDFUL)]
+    pair_names = set(zip(settled["first"], settled["second"], strict=True))
+    gaps = pd.DataFrame({(a, b): metric_means.loc[a] - metric_means.loc[b] for a, b in pair_names})
     wrong = (gaps.mul(gaps.loc[ALL]) < 0).sum(axis=1).drop(ALL)
-    found: pd.Series[int] = pd.concat([wrong, pd.Series({"pairs": len(both)})])
-    return found
+    counts: pd.Series[int] = pd.concat([wrong, pd.Series({"pairs": len(pair_names)})])
+    return counts
 
 
 def effects(
@@ -101,29 +106,37 @@ def effects(
     `part` of users with the most popular test items (by the ranks of "Popular"); first and last,
     sampled with the test item first and last among its ties. The metrics have a cut-off.
     """
-    own = ranks[POPULAR]
-    place = (own.n_better + own.n_tied / 2) / own.n_candidates
-    top = np.argsort(place, kind="stable")[: round(part * place.size)]
-    items = float(own.n_candidates.mean())
-    worth = np.column_stack([_worth(of, n_negatives) for of in metrics])
+    popular = ranks[POPULAR]
+    place = (popular.n_better + popular.n_tied / 2) / popular.n_candidates
+    top_users = np.argsort(place, kind="stable")[: round(part * place.size)]
+    items = float(popular.n_candidates.mean())
+    worth = np.column_stack([_worth(metric_name, n_negatives) for metric_name in metrics])
     rows = []
-    for name, each in ranks.items():
+    for name, intervals in ranks.items():
         if name == FLOOR:
             continue
-        none = np.zeros_like(each.n_tied)
-        ways = (
-            each,
-            RankIntervals(each.n_better, none, each.n_candidates),
-            RankIntervals(each.n_better + each.n_tied, none, each.n_candidates),
+        no_ties = np.zeros_like(intervals.n_tied)
+        variants = (
+            intervals,
+            RankIntervals(intervals.n_better, no_ties, intervals.n_candidates),
+            RankIntervals(intervals.n_better + intervals.n_tied, no_ties, intervals.n_candidates),
         )
-        sampled, first, last = (way.sampled_pmf(n_negatives) @ worth for way in ways)
-        for i, of in enumerate(metrics):
-            known = metric(of)
-            exact = each.evaluate(known)
-            deep = Metric(known.kind, max(1, round((known.k or 1) * items / n_negatives)))
-            parts = [values[top].sum() / values.sum() for values in (sampled[:, i], exact)]
-            averages = [values.mean() for values in (sampled[:, i], exact, each.evaluate(deep))]
-            rows.append((of, name, *averages, *parts, first[:, i].mean(), last[:, i].mean()))
+        sampled, first, last = (variant.sampled_pmf(n_negatives) @ worth for variant in variants)
+        for i, metric_name in enumerate(metrics):
+            parsed_metric = metric(metric_name)
+            exact = intervals.evaluate(parsed_metric)
+            deep = Metric(
+                parsed_metric.kind, max(1, round((parsed_metric.k or 1) * items / n_negatives))
+            )
+            top_shares = [
+                values[top_users].sum() / values.sum() for values in (sampled[:, i], exact)
+            ]
+            averages = [
+                values.mean() for values in (sampled[:, i], exact, intervals.evaluate(deep))
+            ]
+            rows.append(
+                (metric_name, name, *averages, *top_shares, first[:, i].mean(), last[:, i].mean())
+            )
     columns = ["metric", "recommender", "sampled", "exact", "deep", "top_sampled", "top_exact"]
     return pd.DataFrame(rows, columns=[*columns, "first", "last"])
 
@@ -139,13 +152,13 @@ def fewer_users(
     probabilities that these users give the wrong order, and that the 95% interval of the difference
     lies on the right and on the wrong side of 0, by the normal distribution.
     """
-    judged = {name: each for name, each in ranks.items() if name != FLOOR}
+    judged = {name: intervals for name, intervals in ranks.items() if name != FLOOR}
     items = float(ranks[POPULAR].n_candidates.mean())
     n_users = ranks[POPULAR].n_candidates.size
     users = max(2, round(n_users * (n_negatives + 1) / items))
     rows = []
-    for of in metrics:
-        values = {name: each.evaluate(of) for name, each in judged.items()}
+    for metric_name in metrics:
+        values = {name: intervals.evaluate(metric_name) for name, intervals in judged.items()}
         chances = []
         for a, b in combinations(values, 2):
             if users_behind(values[a], values[b]) < HANDFUL:
@@ -156,5 +169,5 @@ def fewer_users(
             gap, reach = abs(float(gaps.mean())), _REACH * error
             chances.append(ndtr(np.array([-gap, gap - reach, -gap - reach]) / spread))
         averages = np.mean(chances, axis=0) if chances else np.full(3, np.nan)
-        rows.append((of, users, *averages))
+        rows.append((metric_name, users, *averages))
     return pd.DataFrame(rows, columns=["metric", "users", "wrong", "said_right", "said_wrong"])

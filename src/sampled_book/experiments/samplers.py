@@ -35,57 +35,59 @@ WAYS = {
 
 
 def lists(
-    way: str, seed: int, n_users: int = 200, n_items: int = 900, m: int = 40
+    sampler: str, seed: int, n_users: int = 200, n_items: int = 900, m: int = 40
 ) -> tuple[pd.DataFrame, int, pd.DataFrame]:
     """Negatives drawn in one of `WAYS`, the catalogue's size, and the positives of their users."""
     rng = np.random.default_rng(seed)
     liking = rng.permutation(1 / (1 + np.arange(n_items)))
-    known = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
-    counts = known.sum(axis=0).astype(float)
-    shared = [rng.choice(n_items, m, replace=False) for _ in range(10)]
-    held = np.array([rng.choice(np.flatnonzero(own)) for own in known])
-    drawn = []
-    for u, own in enumerate(known):
-        pool = np.flatnonzero(~own)
-        weight = counts[pool] ** (0.5 if way.startswith("root") else 1.0)
-        if way == "uniform":
-            some = rng.choice(pool, m, replace=False)
-        elif way in ("with replacement", "collapsed"):
-            some = rng.choice(pool, m)
-            some = np.unique(some) if way == "collapsed" else some
-        elif "popular" in way:
-            some = rng.choice(pool, m, replace="distinct" not in way, p=weight / weight.sum())
-        elif way == "pooled":
-            some = rng.choice(pool, m * (1 + u % 3), replace=False)
-        elif way in ("one list", "recycled"):
-            some = shared[u % 10 if way == "recycled" else 0]
-            some = some[~own[some]]
-        elif way == "in-batch":
-            batch = held[u // m * m : u // m * m + m]
-            some = np.unique(batch[batch != held[u]])
+    positive_matrix = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
+    counts = positive_matrix.sum(axis=0).astype(float)
+    shared_lists = [rng.choice(n_items, m, replace=False) for _ in range(10)]
+    held_out = np.array(
+        [rng.choice(np.flatnonzero(is_positive)) for is_positive in positive_matrix]
+    )
+    samples = []
+    for row, is_positive in enumerate(positive_matrix):
+        pool = np.flatnonzero(~is_positive)
+        weight = counts[pool] ** (0.5 if sampler.startswith("root") else 1.0)
+        if sampler == "uniform":
+            sample = rng.choice(pool, m, replace=False)
+        elif sampler in ("with replacement", "collapsed"):
+            sample = rng.choice(pool, m)
+            sample = np.unique(sample) if sampler == "collapsed" else sample
+        elif "popular" in sampler:
+            sample = rng.choice(pool, m, replace="distinct" not in sampler, p=weight / weight.sum())
+        elif sampler == "pooled":
+            sample = rng.choice(pool, m * (1 + row % 3), replace=False)
+        elif sampler in ("one list", "recycled"):
+            sample = shared_lists[row % 10 if sampler == "recycled" else 0]
+            sample = sample[~is_positive[sample]]
+        elif sampler == "in-batch":
+            batch = held_out[row // m * m : row // m * m + m]
+            sample = np.unique(batch[batch != held_out[row]])
         else:
-            some = lowest(rng.integers(0, n_items, 2 * m), m, own)
-        drawn.append(some)
-    users, items = np.nonzero(known)
-    user = np.repeat(np.arange(n_users), [some.size for some in drawn])
-    negatives = pd.DataFrame({"user": user, "item": np.concatenate(drawn)})
+            sample = lowest(rng.integers(0, n_items, 2 * m), m, is_positive)
+        samples.append(sample)
+    users, items = np.nonzero(positive_matrix)
+    user = np.repeat(np.arange(n_users), [sample.size for sample in samples])
+    negatives = pd.DataFrame({"user": user, "item": np.concatenate(samples)})
     return negatives, n_items, pd.DataFrame({"user": users, "item": items})
 
 
-def lowest(draws: IntArray, m: int, known: NDArray[np.bool_]) -> IntArray:
+def lowest(draws: IntArray, m: int, is_known: NDArray[np.bool_]) -> IntArray:
     """Sort the distinct unseen draws and keep the first m, as some libraries do."""
     distinct = np.unique(draws)
-    return np.asarray(distinct[~known[distinct]][:m])
+    return np.asarray(distinct[~is_known[distinct]][:m])
 
 
 def lowest_inclusion(n_items: int, m: int) -> FloatArray:
     """Probability of each item number to be among the m lowest distinct ones of 2 m uniform draws,
     without topping up where fewer than m are distinct.
     """
-    kept = (
+    inclusions = (
         chance * hit * different.sum(axis=0) for _, chance, hit, different in _below(n_items, m)
     )
-    return np.asarray(sum(kept))
+    return np.asarray(sum(inclusions))
 
 
 def _below(n_items: int, m: int) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray]]:
@@ -117,17 +119,19 @@ def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
     hypergeometric distributions. No item is added where fewer than m are distinct.
     """
     n_items, counts = above.size, np.arange(m + 1)
-    last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
+    last_pmf = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
     upwards = 1.0 / (n_items - np.arange(n_items))
     for rest, chance, hit, different in _below(n_items, m):
-        last[m - 1] += chance * different[m - 1] * hit
-        last[: m - 1] += chance * different[: m - 1] * upwards**rest
-    found = np.zeros(m + 2)
-    among: IntArray = np.cumsum(above) - above
-    for kept, number in np.argwhere(last > 1e-18):
-        law = hypergeom.pmf(counts, number, among[number], kept) if kept else counts == 0
-        found[int(above[number]) :][: m + 1] += last[kept, number] * law
-    return found[: m + 1]
+        last_pmf[m - 1] += chance * different[m - 1] * hit
+        last_pmf[: m - 1] += chance * different[: m - 1] * upwards**rest
+    pmf = np.zeros(m + 2)
+    n_above: IntArray = np.cumsum(above) - above
+    for n_lower, number in np.argwhere(last_pmf > 1e-18):
+        conditional = (
+            hypergeom.pmf(counts, number, n_above[number], n_lower) if n_lower else counts == 0
+        )
+        pmf[int(above[number]) :][: m + 1] += last_pmf[n_lower, number] * conditional
+    return pmf[: m + 1]
 
 
 def lowest_means(n_items: int, m: int, rank: int) -> dict[str, float]:
@@ -160,7 +164,7 @@ class Weighted:
 
 
 def weighted(
-    way: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
+    sampler: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
 ) -> Weighted:
     """Logs of users drawn from thirty kinds, each with its ranking and its held-out item. Items are
     drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with replacement,
@@ -170,39 +174,39 @@ def weighted(
     popularity = np.ceil(400 / (1 + np.arange(n_items)) ** 0.8)
     kind = rng.integers(0, kinds, (n_logs, n_users))
     naive, estimated = np.empty(kind.shape), np.empty(kind.shape)
-    together = np.empty((0, 0), dtype=np.int64)
-    if way == "one list":
-        together = rng.choice(n_items, (n_logs, m), p=popularity / popularity.sum())
+    shared_items = np.empty((0, 0), dtype=np.int64)
+    if sampler == "one list":
+        shared_items = rng.choice(n_items, (n_logs, m), p=popularity / popularity.sum())
     exact = np.empty(kinds)
     for k in range(kinds):
         liking = 0.5 * np.log(popularity) + rng.normal(size=n_items)
         order = np.argsort(-liking, kind="stable")
         rank = int(rng.integers(1, n_items * 3 // 5))
         exact[k] = 1 - (rank - 1) / (n_items - 1)
-        own, place = order[rank - 1], np.empty(n_items, dtype=np.int64)
+        held_out, place = order[rank - 1], np.empty(n_items, dtype=np.int64)
         place[order] = np.arange(n_items)
-        chance = np.where(np.arange(n_items) == own, 0.0, popularity)
+        weights = np.where(np.arange(n_items) == held_out, 0.0, popularity)
         rows = np.nonzero(kind == k)
         size = rows[0].size
-        if way == "distinct":
-            keys = rng.exponential(size=(size, n_items)) / np.maximum(chance, 1e-300)
+        if sampler == "distinct":
+            keys = rng.exponential(size=(size, n_items)) / np.maximum(weights, 1e-300)
             items = np.argpartition(keys, m, axis=1)[:, :m]
-        elif way == "one list":
-            items, chance = together[rows[0]], popularity
+        elif sampler == "one list":
+            items, weights = shared_items[rows[0]], popularity
         else:
-            items = rng.choice(n_items, (size, m), p=chance / chance.sum())
+            items = rng.choice(n_items, (size, m), p=weights / weights.sum())
         scores = -place[items].astype(float)
-        if way == "collapsed":
+        if sampler == "collapsed":
             items = np.sort(items, axis=1)
             scores = -place[items].astype(float)
             scores[:, 1:][np.diff(items, axis=1) == 0] = np.nan
-        if way == "one list":
+        if sampler == "one list":
             # A draw of the item itself is no draw above it.
             inclusion = m * popularity / popularity.sum()
         else:
             protocol = Protocol(
-                n_items, m, weights=popularity[order], replacement=way != "distinct",
-                collapsed=way == "collapsed",
+                n_items, m, weights=popularity[order], replacement=sampler != "distinct",
+                collapsed=sampler == "collapsed",
             )  # fmt: skip
             inclusion = protocol.inclusion(rank)[place]
         position = np.full(size, -float(rank - 1))
@@ -230,12 +234,12 @@ def hit_curves(
     return {
         name: {
             "uniform": Protocol(counts.size, m, replacement=False).cdf(ranks)[:, k - 1],
-            "by ratings": Protocol(counts.size, m, weights=w).cdf(ranks)[:, k - 1],
+            "by ratings": Protocol(counts.size, m, weights=weights).cdf(ranks)[:, k - 1],
             "by ratings, distinct": Protocol(
-                counts.size, m, weights=w, replacement=False
+                counts.size, m, weights=weights, replacement=False
             ).cdf(ranks)[:, k - 1],
         }
-        for name, w in orders.items()
+        for name, weights in orders.items()
     }  # fmt: skip
 
 
@@ -246,18 +250,18 @@ def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
     Users stand at each sampled rank as often as expected, given how much popularity is above their
     items. A user's own films are not candidates, which the interval does not account for.
     """
-    name, of = "ml-100k", metric(f"recall@{k}")
+    name, recall = "ml-100k", metric(f"recall@{k}")
     weights = bundled_study(name).item_counts.astype(float)
     protocol = Protocol(weights.size, m, weights=weights)
     shares, rows = benchmark.shares_above(name), {}
     for recommender, ranks in benchmark.ranks(name).items():
-        here = shares[shares["recommender"] == recommender]
-        law = binom.pmf(np.arange(m + 1), m, here["share"].to_numpy()[:, np.newaxis])
-        counts = here["users"].to_numpy() @ law
-        found = interval(counts, protocol, of)
+        item_shares = shares[shares["recommender"] == recommender]
+        pmf = binom.pmf(np.arange(m + 1), m, item_shares["share"].to_numpy()[:, np.newaxis])
+        counts = item_shares["users"].to_numpy() @ pmf
+        bounds = interval(counts, protocol, recall)
         reported = float(counts[:k].sum() / counts.sum())
-        exact = float(ranks.evaluate(of, "mean").mean())
-        rows[recommender] = reported, found.low, found.high, exact
+        exact = float(ranks.evaluate(recall, "mean").mean())
+        rows[recommender] = reported, bounds.low, bounds.high, exact
     columns = ["reported", "low", "high", "exact"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("reported", ascending=False)

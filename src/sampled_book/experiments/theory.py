@@ -57,8 +57,8 @@ def users_behind(first: ArrayLike, second: ArrayLike) -> int:
     if ahead == 0:
         return 0
     lead = np.sort(ahead * (a - b))[::-1]
-    left = lead.sum() - np.cumsum(lead)
-    return int(np.argmax(left <= _TOLERANCE * np.abs(lead).sum())) + 1
+    remaining = lead.sum() - np.cumsum(lead)
+    return int(np.argmax(remaining <= _TOLERANCE * np.abs(lead).sum())) + 1
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Standing:
         for a, b in combinations(table, 2):
             users[a, b] = users_behind(table[a], table[b])
             if scored:
-                most = scored[a if means[a] >= means[b] else b]
-                users[a, b] = min(users[a, b], int(most + 1e-9))
+                leader_hits = scored[a if means[a] >= means[b] else b]
+                users[a, b] = min(users[a, b], int(leader_hits + 1e-9))
         return cls(means, users, scored)
 
     def order(self, first: str, second: str) -> int:
@@ -115,19 +115,21 @@ class Standing:
         names = self.ranked
         text = names[0]
         for i in range(1, len(names)):
-            apart = all(self.order(a, b) for a in names[:i] for b in names[i:])
-            text += (" > " if apart else " = ") + names[i]
+            is_ahead = all(self.order(a, b) for a in names[:i] for b in names[i:])
+            text += (" > " if is_ahead else " = ") + names[i]
         return text
 
-    def keeps(self, other: Standing) -> bool:
+    def keeps(self, reference: Standing) -> bool:
         """Whether every pair that is not tied in the other standing has the same order here."""
         return all(
-            self.order(a, b) == wanted for a, b in other.users if (wanted := other.order(a, b)) != 0
+            self.order(a, b) == expected_order
+            for a, b in reference.users
+            if (expected_order := reference.order(a, b)) != 0
         )
 
 
 def choose_gamma(
-    of: Metric | str,
+    ranking_metric: Metric | str,
     protocol: Protocol,
     n_users: int,
     ranks: ArrayLike | None = None,
@@ -140,21 +142,23 @@ def choose_gamma(
     exactly; without them, gamma is :func:`~sampled_metrics.estimators.default_gamma`. The protocol
     has one catalogue size and one relevant item.
     """
-    of = metric(of)
+    ranking_metric = metric(ranking_metric)
     users = integer(n_users, "n_users", 1)
     checked(protocol, n_relevant=1)
     if ranks is None:
         return estimators.default_gamma(users)
     shares = observed(ranks)
-    at, share = np.array(list(shares)), np.array(list(shares.values()))
-    exact = float(share @ of(at, protocol.n_items))
+    true_ranks, share = np.array(list(shares)), np.array(list(shares.values()))
+    exact = float(share @ ranking_metric(true_ranks, protocol.n_items))
     # Sums of the rows of P and of their products give the mean and the variance of any values.
-    rows = protocol.pmf(at)
+    rows = protocol.pmf(true_ranks)
     mean, products = share @ rows, (share * rows.T) @ rows
 
     def error(log_gamma: float) -> float:
         try:
-            values = estimators.bias_variance(of, protocol, 10.0**log_gamma, prior).values
+            values = estimators.bias_variance(
+                ranking_metric, protocol, 10.0**log_gamma, prior
+            ).values
         except estimators.IllConditionedError:
             return np.inf
         bias = float(mean @ values) - exact
@@ -163,10 +167,10 @@ def choose_gamma(
 
     # The error can have several minima: the best of a grid is refined between its neighbours.
     grid = np.linspace(-12, 0, 49)
-    best = int(np.argmin([error(g) for g in grid]))
+    best = int(np.argmin([error(exponent) for exponent in grid]))
     bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
-    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
-    return float(10.0 ** (found.x if found.fun < error(grid[best]) else grid[best]))
+    minimum = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
+    return float(10.0 ** (minimum.x if minimum.fun < error(grid[best]) else grid[best]))
 
 
 def observed(ranks: ArrayLike) -> dict[int, float]:
@@ -179,7 +183,7 @@ def observed(ranks: ArrayLike) -> dict[int, float]:
 
 def plug_in(
     prior: priors.FittedPrior | Mapping[int, float] | ArrayLike,
-    of: Metric | str,
+    ranking_metric: Metric | str,
     n_items: int,
     position: int = 1,
     n_relevant: int = 1,
@@ -192,7 +196,9 @@ def plug_in(
     if ranks.size == 0:
         raise ValueError("prior must hold at least one rank, got none")
     place = integer(position, "position", 1, n_relevant)
-    return float(shares @ metric(of).term(ranks + (place - 1), place, n_relevant, n_items))
+    return float(
+        shares @ metric(ranking_metric).term(ranks + (place - 1), place, n_relevant, n_items)
+    )
 
 
 def draw_set(
@@ -234,19 +240,21 @@ def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
     """
     ordered = _checked_set(estimator.protocol, ranks)
     rows, replacement = np.atleast_2d(estimator.values), estimator.protocol.replacement
-    before, counts, so_far, total = 0, np.arange(1), np.zeros(1), 0.0
+    before, counts, terms_before, total = 0, np.arange(1), np.zeros(1), 0.0
     for j, rank in enumerate(ordered, start=1):
-        above, law = int(rank) - j, estimator.protocol.pmf(rank, j)
+        above, pmf = int(rank) - j, estimator.protocol.pmf(rank, j)
         # What is rarer than this adds nothing to 16 digits, and would cost most of the time.
-        likely = np.flatnonzero(law > 1e-60)
-        centred = (rows[j - 1] - law @ rows[j - 1])[likely]
+        likely = np.flatnonzero(pmf > 1e-60)
+        centred = (rows[j - 1] - pmf @ rows[j - 1])[likely]
         # Expected sum of the better items' terms, given the count above this one.
         carried = np.empty(likely.size)
         for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
-            given = likely[part, np.newaxis]
-            carried[part] = np.exp(log_law(counts, given, before, above, replacement)) @ so_far
-        total += float(law[likely] @ (centred * (centred + 2.0 * carried)))
-        before, counts, so_far = above, likely, carried + centred
+            count_above = likely[part, np.newaxis]
+            carried[part] = (
+                np.exp(log_law(counts, count_above, before, above, replacement)) @ terms_before
+            )
+        total += float(pmf[likely] @ (centred * (centred + 2.0 * carried)))
+        before, counts, terms_before = above, likely, carried + centred
     return max(total, 0.0)
 
 
@@ -297,10 +305,10 @@ def expected_gain(
     # Relevant items of one level come in random order: each has the mean of their terms.
     order = np.argsort(sets.level, axis=1, kind="stable")
     level = np.take_along_axis(sets.level, order, axis=1)
-    same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
-    shared = (same * terms[:, np.newaxis, :]).sum(axis=2) / same.sum(axis=2)
+    is_same_level = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+    mean_terms = (is_same_level * terms[:, np.newaxis, :]).sum(axis=2) / is_same_level.sum(axis=2)
     by_rank = np.take_along_axis(gain, order, axis=1)
-    return np.asarray((by_rank * shared).sum(axis=1) / best)
+    return np.asarray((by_rank * mean_terms).sum(axis=1) / best)
 
 
 @dataclass(frozen=True)
@@ -320,7 +328,7 @@ class Counterexample:
 
 @one_thread
 def counterexample(
-    of: Metric | str,
+    ranking_metric: Metric | str,
     *,
     n_items: int = 12,
     n_instances: int = 3,
@@ -332,21 +340,21 @@ def counterexample(
     at most), and each of these with 1, 2, ... negatives. From the first case with a reversal, the
     pair with the widest margin is returned; None if there is none. AUC never has one.
     """
-    of = metric(of)
+    ranking_metric = metric(ranking_metric)
     largest = integer(n_items, "n_items", 3, 60)
-    most = integer(n_instances, "n_instances", 2, 4)
+    most_instances = integer(n_instances, "n_instances", 2, 4)
     for n in range(3, largest + 1):
-        for size in range(2, most + 1):
+        for size in range(2, most_instances + 1):
             lists = np.array(list(combinations_with_replacement(range(1, n + 1), size)))
-            exact = of(lists, n).mean(axis=1)
+            exact = ranking_metric(lists, n).mean(axis=1)
             for m in range(1, n):
                 protocol = Protocol(n, m, replacement=replacement)
-                expected = estimators.naive(of, protocol).expected(lists).mean(axis=1)
+                expected = estimators.naive(ranking_metric, protocol).expected(lists).mean(axis=1)
                 pair = _widest_reversal(exact, expected)
                 if pair is not None:
                     i, j = pair
                     return Counterexample(
-                        of,
+                        ranking_metric,
                         protocol,
                         tuple(lists[i].tolist()),
                         tuple(lists[j].tolist()),

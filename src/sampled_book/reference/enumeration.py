@@ -57,28 +57,29 @@ def by_items(
     return np.array([1 + np.count_nonzero(items < rank) for items in samples])
 
 
-def chi_square(sampled_ranks: np.ndarray, law: np.ndarray) -> tuple[float, int, float]:
+def chi_square(sampled_ranks: np.ndarray, pmf: np.ndarray) -> tuple[float, int, float]:
     """Pearson's statistic of ranks against a distribution, its cells, and the p-value.
 
     Ranks that are expected fewer than five times are pooled with the nearest that is not.
     """
-    expected = sampled_ranks.size * law
+    expected = sampled_ranks.size * pmf
     first, last = np.flatnonzero(expected >= 5)[[0, -1]]
-    cell = np.clip(np.arange(law.size), first, last) - first
+    cell = np.clip(np.arange(pmf.size), first, last) - first
     pooled = np.bincount(cell, expected)
     observed = np.bincount(cell[sampled_ranks - 1], minlength=pooled.size)
     statistic = float(((observed - pooled) ** 2 / pooled).sum())
     return statistic, pooled.size, float(stats.chi2.sf(statistic, max(pooled.size - 1, 1)))
 
 
-def ndcg_by_integral(law: list[Fraction]) -> mp.mpf:
+def ndcg_by_integral(pmf: list[Fraction]) -> mp.mpf:
     """Expected NDCG of a sampled rank as AP and a mixture of flatter reciprocals, 30 digits."""
     with mp.workdps(DIGITS - 20):
-        mass = [mp.mpf(q.numerator) / q.denominator for q in law]
-        ap = sum(q / (x + 1) for x, q in enumerate(mass))
+        mass = [mp.mpf(probability.numerator) / probability.denominator for probability in pmf]
+        ap = sum(probability / (x + 1) for x, probability in enumerate(mass))
         tail = mp.quad(
             lambda angle: sum(
-                q / (1 + (x + 2) * mp.exp(-mp.pi * mp.tan(angle))) for x, q in enumerate(mass)
+                probability / (1 + (x + 2) * mp.exp(-mp.pi * mp.tan(angle)))
+                for x, probability in enumerate(mass)
             ),
             mp.linspace(-mp.pi / 2, mp.pi / 2, 9),
         )

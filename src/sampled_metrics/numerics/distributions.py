@@ -56,119 +56,137 @@ def law(
     replacement: bool,
     width: int | None = None,
     *,
-    whole: bool = False,
+    complete: bool = False,
     first: int = 0,
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
     Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
-    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `whole` says
-    that other counts have a negligible probability, which saves the time of :func:`log_law`; the
-    counts then are ``first, ..., first + width - 1``.
+    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `complete`
+    says that other counts have a negligible probability, which saves the time of :func:`log_law`;
+    the counts then are ``first, ..., first + width - 1``.
     """
-    drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
-    columns = int(drawn.max(initial=0)) + 1 if width is None else width
-    if drawn.max(initial=0) > _MOST_FACTORS:
-        drawn, some, everything = (g[..., np.newaxis] for g in (drawn, some, everything))
+    n_draws, n_successes, n_pool = np.broadcast_arrays(draws, successes, pool)
+    columns = int(n_draws.max(initial=0)) + 1 if width is None else width
+    if n_draws.max(initial=0) > _MOST_FACTORS:
+        n_draws, n_successes, n_pool = (
+            array[..., np.newaxis] for array in (n_draws, n_successes, n_pool)
+        )
         counts = np.arange(first, first + columns)
-        possible = np.minimum(counts, drawn)
-        logs = log_law(possible, drawn, some, everything, replacement)
+        possible = np.minimum(counts, n_draws)
+        logs = log_law(possible, n_draws, n_successes, n_pool, replacement)
         return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
-    shape = drawn.shape
-    drawn, some, everything = np.ravel(drawn), np.ravel(some), np.ravel(everything)
+    shape = n_draws.shape
+    n_draws, n_successes, n_pool = np.ravel(n_draws), np.ravel(n_successes), np.ravel(n_pool)
     if replacement:
-        mode = ((drawn + 1) * (some / everything)).astype(np.int64)
+        mode = ((n_draws + 1) * (n_successes / n_pool)).astype(np.int64)
     else:
-        mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
-        mode = np.minimum(mode, some).astype(np.int64)
-    mode = np.clip(np.minimum(mode, drawn) - first, 0, columns - 1)
+        mode = np.maximum(
+            (n_draws + 1) * (n_successes + 1) // (n_pool + 2), n_draws - n_pool + n_successes
+        )
+        mode = np.minimum(mode, n_successes).astype(np.int64)
+    mode = np.clip(np.minimum(mode, n_draws) - first, 0, columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
-    reach = drawn if replacement else np.minimum(drawn, some)
-    whole = whole or columns > reach.max(initial=0)
-    if first and not whole:
-        raise ValueError("first needs whole=True")
-    highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
-    out = np.empty((drawn.size, columns))
+    reach = n_draws if replacement else np.minimum(n_draws, n_successes)
+    complete = complete or columns > reach.max(initial=0)
+    if first and not complete:
+        raise ValueError("first needs complete=True")
+    mode_mass = (
+        None if complete else np.exp(log_law(mode, n_draws, n_successes, n_pool, replacement))
+    )
+    pmf = np.empty((n_draws.size, columns))
     step = max(_BLOCK // columns, 1)
     x = np.arange(first + 1.0, first + columns)
     # Start from the likelier end, so that the first probability does not underflow.
-    alike = replacement and drawn.size > 0 and drawn.min() == drawn.max() == columns - 1
-    alike &= not first
+    has_equal_draws = (
+        replacement and n_draws.size > 0 and n_draws.min() == n_draws.max() == columns - 1
+    )
+    has_equal_draws &= not first
     fraction = (columns - x) / x
-    turned = alike & (2 * some > everything)
-    mode = np.where(turned, drawn - mode, mode)
-    for start in range(0, drawn.size, step):
+    is_mirrored = has_equal_draws & (2 * n_successes > n_pool)
+    mode = np.where(is_mirrored, n_draws - mode, mode)
+    for start in range(0, n_draws.size, step):
         part = slice(start, start + step)
-        marked = some[part, np.newaxis].astype(float)
-        others = everything[part, np.newaxis] - marked
+        marked = n_successes[part, np.newaxis].astype(float)
+        unmarked = n_pool[part, np.newaxis] - marked
         # Many short rows are filled column by column.
         order: Literal["C", "F"] = "F" if len(marked) > columns else "C"
         # up / down is the probability of x over the probability of x - 1; 0 off the support.
-        if alike:  # one fraction for all rows, times the odds of each
-            up = np.multiply(fraction, np.minimum(marked, others), order=order)
-            down = np.maximum(marked, others)
+        if has_equal_draws:  # one fraction for all rows, times the odds of each
+            numerator = np.multiply(fraction, np.minimum(marked, unmarked), order=order)
+            denominator = np.maximum(marked, unmarked)
         elif replacement:
-            up = _falling_from(drawn[part], x, order)
-            up *= marked
-            down = np.multiply(x, others, order=order)
+            numerator = _falling_from(n_draws[part], x, order)
+            numerator *= marked
+            denominator = np.multiply(x, unmarked, order=order)
         else:
-            up = _falling_from(drawn[part], x, order)
-            up *= _falling_from(some[part], x, order)
-            spare = others - drawn[part, np.newaxis]
-            down = np.add(x, spare, order=order)
+            numerator = _falling_from(n_draws[part], x, order)
+            numerator *= _falling_from(n_successes[part], x, order)
+            spare = unmarked - n_draws[part, np.newaxis]
+            denominator = np.add(x, spare, order=order)
             if spare.min() < -first:
-                np.maximum(down, 0.0, out=down)
-            down *= x
-        found = np.empty((len(marked), columns), order=order)
-        most = _relative(up, down, mode[part, np.newaxis], found)
-        scale = 1.0 / found.sum(axis=1) if highest is None else highest[part] / most
-        np.multiply(found, scale[:, np.newaxis], out=out[part])
-        if turned[part].any():
-            found = out[part]
-            found[turned[part]] = found[turned[part], ::-1]
-    return out.reshape(*shape, columns)
+                np.maximum(denominator, 0.0, out=denominator)
+            denominator *= x
+        block_pmf = np.empty((len(marked), columns), order=order)
+        largest = _relative(numerator, denominator, mode[part, np.newaxis], block_pmf)
+        scale = 1.0 / block_pmf.sum(axis=1) if mode_mass is None else mode_mass[part] / largest
+        np.multiply(block_pmf, scale[:, np.newaxis], out=pmf[part])
+        if is_mirrored[part].any():
+            block_pmf = pmf[part]
+            block_pmf[is_mirrored[part]] = block_pmf[is_mirrored[part], ::-1]
+    return pmf.reshape(*shape, columns)
 
 
 def _falling_from(counts: IntArray, x: FloatArray, order: Literal["C", "F"]) -> FloatArray:
     """``max(counts - (x - 1), 0)``; shape (counts, x)."""
-    left = np.subtract(counts[:, np.newaxis], x - 1, order=order)
+    factors = np.subtract(counts[:, np.newaxis], x - 1, order=order)
     if x.size and counts.min() < x[-1] - 1:
-        np.maximum(left, 0.0, out=left)
-    return np.asarray(left)
+        np.maximum(factors, 0.0, out=factors)
+    return np.asarray(factors)
 
 
-def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> FloatArray:
-    """Fill `out` with the probabilities of each row up to a factor; return the largest of each row.
+def _relative(
+    numerator: FloatArray, denominator: FloatArray, mode: IntArray, pmf: FloatArray
+) -> FloatArray:
+    """Fill `pmf` with the probabilities of each row up to a factor; return the largest of each row.
 
     ``up / down`` is the probability of 1, 2, ... over that of one less. Products start at 0, or at
     the mode where the probability of 0 underflows.
     """
-    out[:, 0] = 1.0
+    pmf[:, 0] = 1.0
     with np.errstate(all="ignore"):
-        np.divide(up, down, out=out[:, 1:])
-        if out.flags.f_contiguous:
-            for column in range(2, out.shape[1]):
-                out[:, column] *= out[:, column - 1]
+        np.divide(numerator, denominator, out=pmf[:, 1:])
+        if pmf.flags.f_contiguous:
+            for column in range(2, pmf.shape[1]):
+                pmf[:, column] *= pmf[:, column - 1]
         else:
-            np.cumprod(out[:, 1:], axis=1, out=out[:, 1:])
-    most = np.take_along_axis(out, mode, axis=1)[:, 0]
-    rare = ~(most < 1e300) | (down <= 0.0).any(axis=1)
-    if rare.any():
-        up, down, above = up[rare], down[rare], np.arange(1, out.shape[1]) > mode[rare]
-        ratio = np.where(above, up, down)
-        ratio /= np.where(above, np.maximum(down, 1e-300), np.maximum(up, 1e-300))
-        part = np.ones((len(up), out.shape[1]))
-        np.cumprod(np.where(above, ratio, 1.0), axis=1, out=part[:, 1:])
-        part[:, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
-        out[rare], most[rare] = part, 1.0
-    return np.asarray(most)
+            np.cumprod(pmf[:, 1:], axis=1, out=pmf[:, 1:])
+    largest = np.take_along_axis(pmf, mode, axis=1)[:, 0]
+    is_extreme = ~(largest < 1e300) | (denominator <= 0.0).any(axis=1)
+    if is_extreme.any():
+        numerator, denominator, is_above_mode = (
+            numerator[is_extreme],
+            denominator[is_extreme],
+            np.arange(1, pmf.shape[1]) > mode[is_extreme],
+        )
+        ratio = np.where(is_above_mode, numerator, denominator)
+        ratio /= np.where(
+            is_above_mode, np.maximum(denominator, 1e-300), np.maximum(numerator, 1e-300)
+        )
+        products = np.ones((len(numerator), pmf.shape[1]))
+        np.cumprod(np.where(is_above_mode, ratio, 1.0), axis=1, out=products[:, 1:])
+        products[:, :-1] *= np.cumprod(np.where(is_above_mode, 1.0, ratio)[:, ::-1], axis=1)[
+            :, ::-1
+        ]
+        pmf[is_extreme], largest[is_extreme] = products, 1.0
+    return np.asarray(largest)
 
 
 def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
     """Total weight at each place, an item's weight shared equally among the places of its ties."""
-    each = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
-    changes = np.bincount(better, each, places + 1)
-    changes -= np.bincount(better + tied + 1, each, places + 1)
+    shares = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
+    changes = np.bincount(better, shares, places + 1)
+    changes -= np.bincount(better + tied + 1, shares, places + 1)
     # Sums of what was added and taken away again may end below 0 by rounding.
     return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
 
@@ -219,19 +237,23 @@ def log_binomial(
     x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
     failures = pool - successes
     inside = (x > 0) & (x < trials) & (successes > 0) & (failures > 0)
-    out = np.full(x.shape, -np.inf)
+    log_pmf = np.full(x.shape, -np.inf)
     at_edge = (x == 0) | (x == trials)
     if at_edge.any():  # every draw alike: log of a probability near 1 is taken from its complement
-        n, of = trials[at_edge], pool[at_edge]
+        edge_trials, edge_pool = trials[at_edge], pool[at_edge]
         edge = np.where(x[at_edge] == 0, failures[at_edge], successes[at_edge])
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_edge = np.where(2 * edge > of, np.log1p(-(of - edge) / of), np.log(edge / of))
-            out[at_edge] = np.where(n == 0, 0.0, n * log_edge)
+            log_edge = np.where(
+                2 * edge > edge_pool,
+                np.log1p(-(edge_pool - edge) / edge_pool),
+                np.log(edge / edge_pool),
+            )
+            log_pmf[at_edge] = np.where(edge_trials == 0, 0.0, edge_trials * log_edge)
     if inside.any():
-        out[inside] = _log_binomial_inside(
+        log_pmf[inside] = _log_binomial_inside(
             x[inside], trials[inside], successes[inside], pool[inside]
         )
-    return out
+    return log_pmf
 
 
 def _log_binomial_inside(
@@ -240,15 +262,15 @@ def _log_binomial_inside(
     """:func:`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
     # x minus its mean, times the pool: whole numbers, so nothing is lost.
     excess, rest, failures = x * pool - trials * successes, trials - x, pool - successes
-    share, other = successes / pool, failures / pool
-    of_both, of_x, of_rest = stirling_error(np.stack([trials, x, rest]))
-    missed, spare = deviance(
-        np.stack([trials * share, trials * other]),
+    success_share, failure_share = successes / pool, failures / pool
+    trials_error, x_error, rest_error = stirling_error(np.stack([trials, x, rest]))
+    success_deviance, failure_deviance = deviance(
+        np.stack([trials * success_share, trials * failure_share]),
         np.stack([excess / (trials * successes.astype(float)),
                   -excess / (trials * failures.astype(float))]),
     )  # fmt: skip
     return np.asarray(
-        of_both - of_x - of_rest - missed - spare
+        trials_error - x_error - rest_error - success_deviance - failure_deviance
         - _HALF_LOG_2PI
         - 0.5 * np.log(x * (rest / trials))
     )  # fmt: skip
@@ -264,12 +286,12 @@ def log_hypergeometric(
     # Before broadcasting: it is the same for every count, and often for every rank.
     all_drawn = log_binomial(np.asarray(draws), pool, draws, pool)
     x, draws, successes, pool = np.broadcast_arrays(x, draws, successes, pool)
-    counts, of = np.stack([x, draws - x]), np.stack([successes, pool - successes])
-    possible = (counts <= of).all(axis=0)
-    hit, missed = log_binomial(
-        np.where(possible, counts, 0), np.where(possible, of, 0), draws, pool
+    counts, group_sizes = np.stack([x, draws - x]), np.stack([successes, pool - successes])
+    is_possible = (counts <= group_sizes).all(axis=0)
+    log_hit, log_missed = log_binomial(
+        np.where(is_possible, counts, 0), np.where(is_possible, group_sizes, 0), draws, pool
     )
-    return np.where(possible, hit + missed - all_drawn, -np.inf)
+    return np.where(is_possible, log_hit + log_missed - all_drawn, -np.inf)
 
 
 def stirling_error(x: np.ndarray) -> FloatArray:
@@ -290,18 +312,18 @@ def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
     ``atanh(d / (2 + d))`` replaces them.
     """
     d = np.asarray(relative, dtype=float)
-    out = np.empty(np.broadcast_shapes(np.shape(mean), d.shape))
-    d = np.broadcast_to(d, out.shape)
-    v = d / (2.0 + d)
-    size = np.abs(v)
-    far = size >= 0.5
-    out[far] = (1.0 + d[far]) * np.log1p(d[far]) - d[far]
+    unit_deviance = np.empty(np.broadcast_shapes(np.shape(mean), d.shape))
+    d = np.broadcast_to(d, unit_deviance.shape)
+    ratio = d / (2.0 + d)
+    magnitude = np.abs(ratio)
+    is_far = magnitude >= 0.5
+    unit_deviance[is_far] = (1.0 + d[is_far]) * np.log1p(d[is_far]) - d[is_far]
     for low, high, terms in ((0.0, 0.05, 6), (0.05, 0.5, 27)):  # truncation below 1e-17 of the sum
-        near = (size >= low) & (size < high)
-        square = v[near] ** 2
+        is_near = (magnitude >= low) & (magnitude < high)
+        square = ratio[is_near] ** 2
         series = np.zeros_like(square)
         for j in range(terms, 0, -1):
             series += 1.0 / (2 * j + 1)
             series *= square
-        out[near] = v[near] * (d[near] + 2.0 * (1.0 + d[near]) * series)
-    return np.asarray(mean * out)
+        unit_deviance[is_near] = ratio[is_near] * (d[is_near] + 2.0 * (1.0 + d[is_near]) * series)
+    return np.asarray(mean * unit_deviance)
