@@ -217,7 +217,9 @@ def uncounted(ranks: RankIntervals, metric: Metric, goodness: float) -> FloatArr
     """
     g = _share(goodness, "goodness")
     if metric.k is None:
-        raise ValueError(f"metric must be one with a cut-off, such as recall@10, got {metric.label}")
+        raise ValueError(
+            f"metric must be one with a cut-off, such as recall@10, got {metric.label}"
+        )
     most_above = int((ranks.n_better + ranks.n_tied).max())
     n_left, above = np.arange(metric.k), np.arange(most_above + 1)[:, np.newaxis]
     at_rank = binom.pmf(n_left, above, 1 - g) @ metric(
