@@ -191,7 +191,7 @@ def test_executing_leaves_the_committed_notebook_alone(book):
     assert build.stamp(target)["key"] == "key"
 
 
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_what_a_slow_cell_prints_is_one_output(book):
     slow = "import time; print(1, flush=True); time.sleep(0.5); print(2, flush=True)"
     chapter = write_chapter(book.root, "01_one", slow)
@@ -282,6 +282,7 @@ def test_one_chapter_runs_with_other_parameters(book, monkeypatch, capsys):
     ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("chapter", "parameters", "sentence"),
     [

@@ -50,8 +50,7 @@ def test_it_holds_the_library_and_neither_the_laboratory_nor_mathjax(built):
     assert built.stat().st_size < 1_000_000
 
 
-@pytest.mark.some(1)
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_it_installs_and_runs_from_elsewhere(built, tmp_path):
     python(
         *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"),

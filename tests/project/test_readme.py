@@ -53,7 +53,7 @@ def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == answer
 
 
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_make_chapter(tmp_path: Path) -> None:
     arguments = run_by(command("make chapter"))
     assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]

@@ -46,6 +46,7 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
     assert int((rows["sampled"] != rows["all"]).sum()) == best
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dataset", published.INTERACTIONS)
 def test_every_row_can_be_one_list_of_ranks(dataset):
     bounds = sm.published(published.as_published(dataset), **published.settings(dataset),

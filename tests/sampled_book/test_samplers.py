@@ -91,7 +91,7 @@ def test_the_interval_of_the_power_holds_it(way, power):
     assert inside >= stats.binom.ppf(0.001, runs, 0.95)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.matrix
 def test_popular_negatives_bound_the_exact_recall_of_every_recommender():
     ranges = samplers.ranges_by_popularity(100, 10)
     assert len(ranges) == 12

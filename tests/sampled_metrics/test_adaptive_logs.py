@@ -104,6 +104,7 @@ def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
         assert values[name, "maximum entropy"] == pytest.approx(mass @ exact, rel=2e-3)
 
 
+@pytest.mark.matrix
 def test_standard_errors_are_the_spread_of_estimates():
     rng, tables = np.random.default_rng(SEED), []
     design = sm.Adaptive(500, 5, 40)
@@ -130,7 +131,7 @@ POPULATIONS = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("users", [12, 400])
 @pytest.mark.parametrize("kind", [*POPULATIONS, "falling"])
 def test_ranges_hold_the_exact_metric(kind, users):

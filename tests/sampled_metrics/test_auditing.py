@@ -56,7 +56,7 @@ def test_false_alarms_come_at_the_stated_rate(replacement):
         assert set(p_values["duplicates"]) == {1.0}
 
 
-@pytest.mark.simulation
+@pytest.mark.matrix
 def test_few_draws_in_a_large_catalogue_keep_the_level():
     tables = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
     p_values = np.array([frame["p_value"] for frame in tables])

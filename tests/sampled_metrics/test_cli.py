@@ -272,6 +272,7 @@ def test_the_suffix_of_the_output_is_its_format(
     assert (log.parent / "t.csv").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -513,7 +514,7 @@ def test_compare_assumes_as_little_as_it_is_told(
     )
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "line",

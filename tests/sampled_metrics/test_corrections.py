@@ -88,6 +88,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.some(29)
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("gamma", [1e-3, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("n", "m", "name", "weighted", "relevant"), SETTINGS)
@@ -316,6 +317,7 @@ def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatc
     estimators._forget()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize(("n", "m"), [(1_000, 20), (5_000, 200)])
 def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> None:
@@ -348,6 +350,7 @@ def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize(("name", "m"), [("recall@10", 10), ("ndcg", 25), ("recall@10", 35)])
 def test_least_bias_by_arithmetic_of_sixty_digits(name: str, m: int, replacement: bool) -> None:
@@ -359,6 +362,7 @@ def test_least_bias_by_arithmetic_of_sixty_digits(name: str, m: int, replacement
     assert np.linalg.norm(ours - exact) <= 1e-3 * np.linalg.norm(exact)
 
 
+@pytest.mark.matrix
 def test_least_bias_is_refused_where_the_best_vector_of_doubles_is_not_the_least() -> None:
     n, m = 72, 56
     with pytest.raises(IllConditionedError, match="larger than 0 with 56 negatives"):

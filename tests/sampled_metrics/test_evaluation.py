@@ -305,8 +305,7 @@ def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):
         assert row.standard_error == pytest.approx(spread(differences), rel=tolerance), name
 
 
-@pytest.mark.some(1)
-@pytest.mark.exhaustive
+@pytest.mark.matrix
 @pytest.mark.parametrize("same_users", [True, False])
 def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
     rows = several_recommenders(40, same_users)
@@ -443,7 +442,7 @@ def test_intervals_of_sets_cover_the_expectation_of_the_fits():
         assert table["standard_error"].mean() == pytest.approx(table["value"].std(), rel=0.25)
 
 
-@pytest.mark.simulation
+@pytest.mark.matrix
 def test_intervals_that_count_the_fitting_cover_the_expectation():
     # A population of which many are at the first ranks, and 120 logs of 300 of its users.
     rng = np.random.default_rng(42)
@@ -611,6 +610,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
         assert row.possible_low < 0 < row.possible_high
 
 
+@pytest.mark.some(2)
 @pytest.mark.simulation
 @pytest.mark.parametrize("of", ["auc", "recall@10", "recall@50"])
 def test_nothing_beside_a_verdict_contradicts_it(population, of):
@@ -963,7 +963,7 @@ def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
     assert assumptions_seen == assumptions
 
 
-@pytest.mark.simulation
+@pytest.mark.matrix
 def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
     # A fifth of the users within ten, evenly or 1.9 times fewer from doubling to doubling.
     ranks, rng = np.arange(1, 301), np.random.default_rng(29)
@@ -1397,6 +1397,7 @@ def kinds_of_users(items):
     return kinds, user_rows.assign(user=1_000 * user_rows["user"] + copy)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("way", ["one row", "all", "compare", "compare by bets"])
 def test_a_count_is_so_many_rows(items, way):

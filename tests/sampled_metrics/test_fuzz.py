@@ -166,7 +166,7 @@ ODD_COLUMNS = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("odd", ODD_COLUMNS)
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_any_type_end_in_a_sentence_of_sane_length(odd, suffix):

@@ -679,7 +679,7 @@ def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> Non
         verdict([1], [2], estimators.naive("ap", Protocol(9, 4)), "ap")
 
 
-@pytest.mark.simulation
+@pytest.mark.matrix
 def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
     # Drawn user by user and round by round, each design as it is given, and one user less.
     protocol = Protocol(1_000, 20)

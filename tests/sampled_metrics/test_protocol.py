@@ -342,6 +342,7 @@ def drawn_by(weights: list[int], place: int, m: int, replacement: bool, collapse
     return [float(p) for p in pmf]
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize(
     ("replacement", "collapsed"), [(True, False), (True, True), (False, False)]

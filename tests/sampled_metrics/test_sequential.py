@@ -86,6 +86,7 @@ def enumerated(kind, k, scores, relevant, candidates):
     return float(np.mean(values))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("n_relevant", [1, 3])
 @pytest.mark.parametrize(
     "name",
@@ -199,6 +200,7 @@ def orders(values):
     return np.array(list(permutations(values)))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "differences",
     [

@@ -151,7 +151,7 @@ def test_sums_on_two_recommenders_are_expected_to_win_nothing(assumption):
         assert bet_values[first_bet].min() + ratio * bet_values[second_bet].min() > offset
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name"), [(50, "ndcg@10"), (2_000, "recall@10")])
 @pytest.mark.parametrize("kind", [*populations.SPIKES, *populations.FALLING])

@@ -65,7 +65,7 @@ def certified(built_bets, m, n, name, replacement, assumption, kind=0, pool=None
 CATALOGUES = [(12, 3, True), (40, 5, True), (40, 5, False), (150, 20, False)]
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("n", "m", "replacement"), CATALOGUES)
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@10", "auc"])
 @pytest.mark.parametrize("kind", SHAPES)
@@ -80,7 +80,7 @@ def test_no_population_of_the_class_is_above_a_certificate(kind, name, n, m, rep
     assert excess.min() >= -0.1 * np.log(40.0) / 300.0
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("n", "m", "replacement"), CATALOGUES[:3])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacement, monkeypatch):
@@ -158,7 +158,7 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
         np.testing.assert_allclose(expected, largest_pmfs[:n] @ hat_values.T, rtol=0, atol=1e-12)
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("upto", [3.0, 20.0])
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", ["auc", "ndcg@5"])
@@ -267,7 +267,7 @@ def test_with_nothing_assumed_users_at_any_ranks_are_expected_to_win_nothing(nam
     assert largest > 0.9  # there is one that makes the most of it
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", list(SHAPES)[1:])
 @pytest.mark.parametrize("name", ["recall@2", "ndcg", "auc"])
 def test_populations_that_an_assumption_allows_are_expected_to_win_nothing(name, kind):
@@ -411,6 +411,7 @@ def coupled(first, second, dependence):
     return np.clip(np.minimum.outer(first_cdf[1:], second_cdf[1:]) - lower, 0.0, None)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("how", TOGETHER)
 @pytest.mark.parametrize(("kind", "name"), [("nothing", "recall@2"), ("decreasing", "ndcg@3")])
 def test_pairs_are_expected_to_win_nothing_however_they_depend(kind, name, how):

@@ -38,7 +38,7 @@ def same_distribution(p, name, assumption, m, replacement):
 SHAPES = [None, Assumption(4.0), Assumption(4.0, 3.0), Assumption(3.0, geometric=True)]
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("assumption", SHAPES)

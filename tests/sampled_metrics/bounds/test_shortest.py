@@ -100,8 +100,7 @@ def test_exact_ranks_leave_what_coins_leave() -> None:
     assert 0.9 * exact <= width <= exact
 
 
-@pytest.mark.some(1)
-@pytest.mark.simulation
+@pytest.mark.matrix
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_are_not_shorter_on_average(assumption: Assumption | None) -> None:
     protocol, users = Protocol(500, 20), 800

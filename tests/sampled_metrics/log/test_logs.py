@@ -352,6 +352,7 @@ def test_items_tell_rows_apart_that_are_alike():
     assert read_log(table, **SIZES).frame["n_relevant"].tolist() == [2, 2]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -587,6 +588,7 @@ PARTS = {
 }
 
 
+@pytest.mark.some(17)
 @pytest.mark.parametrize(
     "value",
     ["0x3", "0B11", "0o3", "1_000", "１", "25e-1", "1e0", "1e2", " 3 ", "+3", "-3", "3.0", "03",
@@ -614,7 +616,7 @@ def test_users_named_like_numbers_of_another_base_are_text(tmp_path):
     assert read_log(tmp_path / "log.csv", **SIZES).frame["user"].tolist() == ["0b1", "0x1", "1"]
 
 
-@pytest.mark.some(40)
+@pytest.mark.some(13)
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
@@ -733,6 +735,7 @@ def partitioned(folder, table, suffix):
     return folder
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix):
     if suffix == "parquet":
@@ -823,6 +826,7 @@ def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_onc
         pd.testing.assert_frame_equal(dask_log.counts, pandas_log.counts)
 
 
+@pytest.mark.some(2)
 @pytest.mark.processes
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_pandas_is_imported_when_a_frame_is_asked_for_and_not_before(tmp_path, suffix):

@@ -54,7 +54,7 @@ def slow_ranks(users, items, held_out):
     return counts
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("most", [2**20, 5])
 @pytest.mark.parametrize("compiled", [False, True])

@@ -160,6 +160,7 @@ def test_blocks_hold_whole_users_and_shards_all_items():
     assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("output", "among"),
     [("ranks.csv", "irrelevant"), ("ranks.parquet", "all"), ("ranks", "irrelevant")],
@@ -227,6 +228,7 @@ def watched(compute, lengths, *args, **kwargs):
     return compute(*args, **kwargs)
 
 
+@pytest.mark.some(2)
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "where",
@@ -257,7 +259,7 @@ def test_arrays_of_dask_are_computed_by_rows(
     assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
 
 
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
     users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
     rank_options = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
@@ -508,6 +510,7 @@ def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
     assert fetched[:3] == ["finished"] * 3
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("ended", [CommClosedError("closed"), CancelledError("gone")])
 @pytest.mark.parametrize("use", [(Future, "result"), (Client, "submit")])
 def test_a_connection_that_ends_at_any_use_is_said(
