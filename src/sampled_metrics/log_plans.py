@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pandas as pd
 from . import _progress
 from ._threads import one_thread
 from ._validate import integer
+from .evaluation.options import opened
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -20,12 +23,16 @@ from .protocol import Design, Protocol, steps, thinned
 from .results import Plan, Result, source_of
 from .sequential import rebinned
 
+#: A log, or a source that :func:`~sampled_metrics.read_log` reads.
+LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
+
 
 @one_thread
 def plan_log(
-    log: Log,
+    log: LogSource,
     metric: Metric | str,
     *,
+    replacement: bool | None = None,
     n_items: int | None = None,
     n_users: int | None = None,
     max_negatives: int | None = None,
@@ -41,10 +48,13 @@ def plan_log(
 
     Parameters
     ----------
-    log : Log
-        One relevant item for each user. The plan of an adaptive design is for as many negatives for
-        each user as were drawn on average.
+    log : Log, or what read_log takes
+        From :func:`~sampled_metrics.read_log`, or a source that it can read with `replacement`
+        alone; one relevant item for each user. The plan of an adaptive design is for as many
+        negatives for each user as were drawn on average.
     metric : Metric or str
+    replacement : bool
+        As for :func:`~sampled_metrics.read_log`; not needed for a `Log`.
     n_items : int, optional
         Candidates of each user in the planned evaluation; by default the mean of the log. In a
         catalogue of another size, the share of candidates above each user's item stays the same.
@@ -79,13 +89,13 @@ def plan_log(
 
     Examples
     --------
-    >>> from .log.read import read_log
-    >>> result = plan_log(read_log("bundled"), "auc", estimators="naive", max_negatives=1)
+    >>> result = plan_log("bundled", "auc", estimators="naive", max_negatives=1)
     >>> result.frame[["first", "second", "estimator", "users_needed"]].head(2)
       first second estimator  users_needed
     0     X      Y     naive            99
     1     X      Y     exact            96
     """
+    log = opened(log, replacement)
     inputs = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
     options |= {"max_negatives": inputs.max_negatives, "progress": progress}
     plan = for_all(inputs.ranks, inputs.metric, inputs.protocol, inputs.n_users, **options)
@@ -105,9 +115,10 @@ def plan_log(
 
 @one_thread
 def curve_log(
-    log: Log,
+    log: LogSource,
     metric: Metric | str,
     *,
+    replacement: bool | None = None,
     n_items: int | None = None,
     n_users: int | None = None,
     max_negatives: int | None = None,
@@ -119,6 +130,7 @@ def curve_log(
     For each pair, negatives vary over 1, 2, 5, ... with the planned users, and users from a tenth
     to ten times as many with the log's negatives.
     """
+    log = opened(log, replacement)
     inputs = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
     return Result(inputs.curves(progress=progress, **options), notes=inputs.notes)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb, prod
 from operator import mul
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
-from sampled_metrics.log_plans import fitted
+from sampled_metrics.log_plans import fitted, plan_log
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -125,6 +126,23 @@ def test_some_of_the_negatives_are_a_smaller_sample() -> None:
     mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
     mass_by_rank = fitted(read_log(mixed, n_items=50, replacement=True), 50)["recommender"]
     assert sum(mass_by_rank.values()) == pytest.approx(1)
+
+
+def test_a_plan_opens_what_estimate_opens(tmp_path: Path) -> None:
+    options = {"estimators": "naive", "max_negatives": 1}
+    expected = plan_log(read_log("bundled"), "auc", **options).frame
+    pd.testing.assert_frame_equal(plan_log("bundled", "auc", **options).frame, expected)
+    rows = pd.DataFrame({"recommender": list("AABB"), "user": [0, 1] * 2, "rank": [1, 3, 5, 2]})
+    rows = rows.assign(n_items=50, n_negatives=9)
+    path = tmp_path / "log.csv"
+    rows.to_csv(path, index=False)
+    log = read_log(rows, replacement=True)
+    expected = plan_log(log, "auc", **options).frame
+    for source in (path, str(path), rows):
+        found = plan_log(source, "auc", replacement=True, **options).frame
+        pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(ValueError, match="replacement must be True as in the log, got False"):
+        plan_log(log, "auc", replacement=False)
 
 
 def test_recommenders_without_an_order_are_left_out() -> None:
