@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from .example import write_example
     from .log.compact import Log
     from .log.read import read_log
-    from .log_plans import plan_log
+    from .log_plans import plan
     from .metrics import Metric, metric
-    from .planning import plan
     from .protocol import Protocol
     from .published_tables import published
     from .ranking.exact import exact_ranks
@@ -59,7 +58,6 @@ __all__ = [
     "interval",
     "metric",
     "plan",
-    "plan_log",
     "priors",
     "published",
     "race",
@@ -92,8 +90,7 @@ _HOMES = {
     "exact_ranks_from_factors": "ranking.factors",
     "interval": "bounds.identification",
     "metric": "metrics",
-    "plan": "planning",
-    "plan_log": "log_plans",
+    "plan": "log_plans",
     "published": "published_tables",
     "race": "sequential",
     "rank": "ranking.files",

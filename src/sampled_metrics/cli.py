@@ -271,7 +271,7 @@ def _published(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
-    from .log_plans import curve_log, plan_log
+    from .log_plans import curve_log, plan
     from .results import Result
 
     log, table_path, page_path = _opened(arguments, files)
@@ -282,10 +282,10 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         _show(curve_log(log, arguments.metric, **options), table_path, arguments)
         return
     options |= _given(arguments, "confidence budget sequential")
-    plan = plan_log(log, arguments.metric, curves=page_path is not None, **options)
+    planned = plan(log, arguments.metric, curves=page_path is not None, **options)
     if page_path is not None:
-        _write_page(page_path, plan, arguments)
-    shown = Result(plan.curves, notes=plan.notes) if arguments.curve else plan
+        _write_page(page_path, planned, arguments)
+    shown = Result(planned.curves, notes=planned.notes) if arguments.curve else planned
     _show(shown, table_path, arguments)
 
 

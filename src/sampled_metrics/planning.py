@@ -99,7 +99,7 @@ class _CurveRow(NamedTuple):
 
 
 @one_thread
-def plan(
+def plan_pair(
     first: Population,
     second: Population,
     metric: Metric | str,
@@ -113,130 +113,10 @@ def plan(
     sequential: bool | int = False,
     progress: bool = False,
 ) -> Plan:
-    """Find how many negatives or users make the verdict on two recommenders right.
+    """The plan of one pair of populations.
 
-    Parameters
-    ----------
-    first, second : array_like of int, or mapping of int to float
-        Distributions of true ranks in 1..n_items, as for
-        :func:`~sampled_metrics.verdicts.verdict`. Or exact ranks of the same users for both:
-        :class:`~sampled_metrics.RankIntervals`, or for several relevant items
-        :class:`~sampled_metrics.RelevantSets` (a list of them if users differ in the
-        number of items). The planned users are then drawn from these users, each with its own
-        candidates; the average is approximated as normal, with exact mean and variance.
-    metric : Metric or str
-    protocol : Protocol
-        How the evaluation samples; one catalogue size, `n_relevant` = 1. Its `n_negatives` is used
-        where only the number of users varies. With RelevantSets, the sets give the number of
-        relevant items.
-    n_users : int
-        Users of the evaluation, at least 1.
-    estimators : str or sequence of str
-        Names of :func:`~sampled_metrics.estimators.by_name`; by default `ESTIMATORS`.
-    confidence : float
-        Probability of the right verdict to reach, in [0.5, 1).
-    max_negatives : int, optional
-        Most negatives to consider; by default 1,000 (100 for several relevant items), or all of a
-        user's candidates if they are fewer. The time of a correction grows with its cube.
-    budget : int, optional
-        Scores that may be computed for one recommender, at least 1. The plan then divides them
-        into users and negatives.
-    sequential : bool or int
-        Whether to add a row for :func:`~sampled_metrics.race`. If the race has several
-        pairs, give their number: they share the error, so each pair needs more users.
-    progress : bool
-        Show a progress bar on the error stream.
-
-    Returns
-    -------
-    Plan
-        Its frame has a row for each estimator, one named ``race`` if `sequential`, and a last one,
-        ``exact``, for ranking all items. Its columns:
-
-        - *estimator*
-        - *probability* of the right verdict with `n_users` and the protocol
-        - *ties*: probability that the two averages are equal, which is no verdict
-        - *negatives_needed* with `n_users`: the fewest from which on `confidence` is kept up to
-          `max_negatives`; NA if there is no such number. It is found among 1, 2, 5, 10, ..., and
-          then refined within the last step.
-        - *scores_by_negatives*: scores for one recommender with these negatives: users times
-          (negatives + 1); in the row ``exact``, users times `n_items`
-        - *users_needed* with the protocol; NA if the expected order is wrong, since more users then
-          only make the wrong verdict more certain, or above 10**12. For bias-variance gamma
-          depends on the number of users; the search is then that for negatives.
-        - *scores_by_users*: the scores with these users
-        - *best_negatives*, *best_users*, *best_probability*, with a `budget`: its best division
-          among 1, 2, 5, 10, ... negatives, and the probability of the right verdict
-
-        Counts above 2**62 are NA.
-
-        In the row ``race``, *users_needed* is the number of users, out of `n_users`, after which
-        the race is expected to reach its verdict, and *scores_by_users* the scores for one
-        recommender until then, averaged over the two; the other columns are NA. With probability
-        at least `confidence`, the verdict is the order of the exact metrics over all `n_users`.
-        Both numbers are approximations: they assume that the log wealth of each bet grows at its
-        expected rate and, for distributions, that a user's two ranks are independent. Most often
-        these are positively correlated, and the race is shorter.
-
-        Its `designs` are the cheapest evaluations of each kind that reach `confidence` with up to
-        `n_users` users, the cheapest first; NA where none does:
-
-        - *design*: ``fixed``, the same number of negatives for each user; ``adaptive``, see
-          :class:`~sampled_metrics.Adaptive`, with 10, 20 or 50 negatives first and up to
-          16 times as many (only for distributions); or ``full ranking``
-        - *estimator*: the cheapest of `estimators`, ``bias-variance``, or ``exact``, with gamma
-          for `n_users`
-        - *negatives*, *most*: a user's first and largest number of negatives
-        - *users*, *scores*: users needed, and scores for one recommender (expected, averaged over
-          the two, if adaptive). For two arrays of ranks, the average of an adaptive design is
-          approximated as normal.
-
-        Its `limits` bound every method, including :func:`~sampled_metrics.compare`, that
-        names A in at most 5% of evaluations wherever A is not better. With *negatives*, and *users*
-        drawn separately for each recommender, such a method names the better one in at most
-        *most_decided* of the evaluations under the *assumption* on the ranks. With common users it
-        may do better. Guessing reaches 5%. Empty for exact ranks of users and for more than a
-        million candidates.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~sampled_metrics.verdicts.verdict`, or if an estimator is unknown or a number
-        out of range.
-
-    See Also
-    --------
-    sampled_metrics.plan_log : A plan from a log.
-    sampled_metrics.verdicts.verdict : The verdict of one evaluation.
-
-    Examples
-    --------
-    >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> result = plan(better, worse, "ndcg@10", Protocol(1_000, 100), n_users=50)
-    >>> result.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
-           estimator  probability  negatives_needed  users_needed
-    0          naive         0.48               244          <NA>
-    1  rank estimate         1.00                49            14
-    2       monotone         1.00                49            14
-    3  bias-variance         1.00                33             8
-    4          exact         1.00              <NA>             9
-
-    A budget of 2,000 scores is best spent on 19 users with 100 negatives each:
-
-    >>> options = {"estimators": "rank estimate", "budget": 2_000}
-    >>> result = plan(better, worse, "ndcg@10", Protocol(1_000, 20), 50, **options)
-    >>> result.frame[["estimator", "best_negatives", "best_users", "best_probability"]].round(3)
-           estimator  best_negatives  best_users  best_probability
-    0  rank estimate             100          19             0.979
-    1          exact            <NA>           2              0.51
-
-    The cheapest evaluations that are right 95 times in 100:
-
-    >>> result.designs
-             design      estimator  negatives  most  users  scores
-    0      adaptive  bias-variance         10   160      5     220
-    1         fixed  rank estimate        100   100     14    1414
-    2  full ranking          exact        999   999      9    9000
+    :func:`~sampled_metrics.plan` documents the parameters and the tables, which lack the columns
+    first and second here. ``sequential`` may be the number of pairs that share the error.
     """
     metric = parsed(metric)
     pair = _pair(first, second, metric, protocol)
@@ -368,7 +248,7 @@ def for_pairs(
     *arguments: Any,
     **options: Any,
 ) -> pd.DataFrame:
-    """The frames of :func:`plan` or :func:`curve` for each pair, with columns first and second.
+    """The frames of :func:`plan_pair` or :func:`curve` by pair, with columns first and second.
 
     Two recommenders with equal exact averages have no order to plan for: they are left out, with
     a warning.
@@ -390,10 +270,10 @@ def for_all(
     n_users: int,
     **options: Any,
 ) -> Plan:
-    """One :func:`plan` for all pairs: its tables have columns first and second in front."""
+    """One :func:`plan_pair` for all pairs: its tables have columns first and second in front."""
     if options.get("sequential") is True:
         options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
-    plans = _by_pair(plan, ranks, metric, protocol, n_users, **options)
+    plans = _by_pair(plan_pair, ranks, metric, protocol, n_users, **options)
     settings = next(iter(plans.values())).settings
     frame, designs, limits = (
         _stacked({pair: getattr(pair_plan, name) for pair, pair_plan in plans.items()})

@@ -287,9 +287,9 @@ class Plan(_Plotted):
     Examples
     --------
     >>> import sampled_metrics as sm
-    >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
+    >>> populations = {"A": {2: 0.3, 500: 0.7}, "B": {30: 0.6, 500: 0.4}}
     >>> protocol = sm.Protocol(1_000, 100)
-    >>> result = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
+    >>> result = sm.plan(populations, "ndcg@10", protocol, 50, estimators=["bias-variance"])
     >>> result.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
     0  bias-variance                33             8

@@ -12,7 +12,7 @@ import sampled_metrics as sm
 from sampled_metrics import priors
 from sampled_metrics.cli import main
 from sampled_metrics.estimators import bias_variance, default_gamma
-from sampled_metrics.log_plans import fitted, plan_log
+from sampled_metrics.log_plans import fitted, plan
 from sampled_metrics.planning import rank_grid
 from sampled_metrics.results import source_of
 
@@ -225,10 +225,10 @@ def test_a_plan_starts_from_the_fit_to_the_outcomes(rows, log):
         grid_mass = np.array([*fits[name].values()])
         assert grid_mass @ grid == pytest.approx(mass @ np.arange(1, N_ITEMS + 1), rel=1e-9)
         assert grid_mass[:50] == pytest.approx(mass[:50], rel=1e-9)
-    plan = plan_log(log, "recall@10", estimators=["bias-variance"], max_negatives=20)
+    planned = plan(log, "recall@10", estimators=["bias-variance"], max_negatives=20)
     mean = round(rows["n_negatives"].mean())
-    assert f"the plan is for {mean} negatives" in plan.notes[0]
-    assert f"{mean} negatives" in plan.source["planned"]
+    assert f"the plan is for {mean} negatives" in planned.notes[0]
+    assert f"{mean} negatives" in planned.source["planned"]
 
 
 def test_a_count_of_users_stands_for_their_rows(rows, log):

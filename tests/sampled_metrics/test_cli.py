@@ -616,7 +616,7 @@ def test_the_plan_of_the_command_is_one_of_the_library(
     words = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
     options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
-    plan = log_plans.plan_log(rows, "ap", curves=True, **options)
+    plan = log_plans.plan(rows, "ap", curves=True, **options)
     curves = log_plans.curve_log(rows, "ap", **options)
     pd.testing.assert_frame_equal(plan.curves, curves.frame)
     for result, extra_options in ((plan, []), (curves, ["--curve"])):

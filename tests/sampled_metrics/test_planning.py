@@ -7,13 +7,14 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb, prod
 from operator import mul
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
+from sampled_metrics import Protocol, RelevantSets, estimators, log_plans, metric, planning
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
@@ -29,7 +30,7 @@ from tests.reference import exact_pmf
 
 def plan(*arguments, **options) -> pd.DataFrame:
     """The table alone."""
-    return planning.plan(*arguments, **options).frame
+    return planning.plan_pair(*arguments, **options).frame
 
 
 BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
@@ -125,6 +126,84 @@ def test_some_of_the_negatives_are_a_smaller_sample() -> None:
     mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
     mass_by_rank = fitted(read_log(mixed, n_items=50, replacement=True), 50)["recommender"]
     assert sum(mass_by_rank.values()) == pytest.approx(1)
+
+
+def test_a_plan_opens_what_estimate_opens(tmp_path: Path) -> None:
+    options = {"estimators": "naive", "max_negatives": 1}
+    expected = log_plans.plan(read_log("bundled"), "auc", **options).frame
+    pd.testing.assert_frame_equal(log_plans.plan("bundled", "auc", **options).frame, expected)
+    rows = pd.DataFrame({"recommender": list("AABB"), "user": [0, 1] * 2, "rank": [1, 3, 5, 2]})
+    rows = rows.assign(n_items=50, n_negatives=9)
+    path = tmp_path / "log.csv"
+    rows.to_csv(path, index=False)
+    log = read_log(rows, replacement=True)
+    expected = log_plans.plan(log, "auc", **options).frame
+    for source in (path, str(path), rows):
+        found = log_plans.plan(source, "auc", replacement=True, **options).frame
+        pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(ValueError, match="replacement must be True as in the log, got False"):
+        log_plans.plan(log, "auc", replacement=False)
+
+
+def test_a_plan_takes_the_populations_of_recommenders(tmp_path: Path) -> None:
+    populations = {"A": BETTER, "B": WORSE, "C": {4: 0.4, 400: 0.6}}
+    protocol, options = Protocol(1_000, 100), {"estimators": "naive", "max_negatives": 20}
+    planned = log_plans.plan(populations, "ndcg@10", protocol, 60, curves=True, **options)
+    expected = planning.for_all(populations, "ndcg@10", protocol, 60, **options)
+    for name in ("frame", "designs", "limits"):
+        pd.testing.assert_frame_equal(getattr(planned, name), getattr(expected, name))
+    pair_frame = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, **options).frame
+    two = log_plans.plan({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, n_users=60, **options)
+    pd.testing.assert_frame_equal(two.frame.drop(columns=["first", "second"]), pair_frame)
+    curves = planned.curves.query("first == 'A' and second == 'B' and estimator == 'naive'")
+    expected_curve = curve(BETTER, WORSE, "ndcg@10", with_negatives(1_000, 1, 2, 5, 10, 20), 60)
+    expected_curve = expected_curve[expected_curve["estimator"] == "naive"]
+    assert curves["probability"].iloc[:5].tolist() == expected_curve["probability"].tolist()
+    assert set(curves["n_users"]) == set(log_plans.around(60))
+    planned.write(tmp_path / "plan.html")
+    assert "60 users, 1,000 items, 100 negatives" in (tmp_path / "plan.html").read_text()
+
+
+def test_a_plan_takes_the_exact_ranks_of_recommenders() -> None:
+    no_ties, levels = np.zeros((2, 2), int), np.array([[0, 1], [0, 1]])
+    sets = {
+        name: RelevantSets(above, no_ties, levels, [40, 50])
+        for name, above in {"A": [[0, 5], [2, 9]], "B": [[3, 20], [4, 30]]}.items()
+    }
+    protocol, options = Protocol(52, 10), {"estimators": "naive", "curves": True}
+    planned = log_plans.plan(sets, "ndcg@10", protocol, 30, **options)
+    assert planned.settings["max_negatives"] == planned.curves["n_negatives"].max() == 40
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "said"),
+    [
+        ({2: 0.3, 500: 0.7}, {}, "data must map the names of recommenders to .* got the name 2"),
+        ({"A": BETTER}, {"protocol": Protocol(1_000, 9), "n_users": 5}, "two recommenders or more"),
+        ({"A": BETTER, "B": WORSE}, {"n_users": 5}, "protocol must be given with populations"),
+        (
+            {"A": BETTER, "B": WORSE},
+            {"protocol": Protocol(1_000, 9)},
+            "n_users must be given with populations",
+        ),
+        (
+            {"A": BETTER, "B": WORSE},
+            {"protocol": Protocol(1_000, 9), "n_users": 5, "n_items": 9},
+            "n_items must be left out with populations, got 9",
+        ),
+        (
+            {"A": BETTER, "B": WORSE},
+            {"protocol": Protocol(1_000, 9), "n_users": 5, "replacement": True},
+            "replacement must be left out with populations, got True",
+        ),
+        ("bundled", {"protocol": Protocol(3_706, 9)}, "protocol must be left out with a log"),
+    ],
+)
+def test_arguments_that_belong_to_other_data(
+    data: object, arguments: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        log_plans.plan(data, "auc", **arguments)  # type: ignore[arg-type]
 
 
 def test_recommenders_without_an_order_are_left_out() -> None:
@@ -683,7 +762,7 @@ def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> Non
 def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
     # Drawn user by user and round by round, each design as it is given, and one user less.
     protocol = Protocol(1_000, 20)
-    planned = planning.plan(BETTER, WORSE, "ndcg@10", protocol, 60, estimators="rank estimate")
+    planned = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, estimators="rank estimate")
     designs = planned.designs.set_index("design")
     assert designs["scores"].tolist() == sorted(designs["scores"])
     rng, repetitions = np.random.default_rng(SEED), 20_000
@@ -730,7 +809,7 @@ def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
 def test_a_fixed_number_is_the_cheapest_of_those_tried() -> None:
     protocol = Protocol(300, 10, replacement=False)
     first, second = {2: 0.3, 250: 0.7}, {30: 0.6, 250: 0.4}
-    designs = planning.plan(
+    designs = planning.plan_pair(
         first, second, "recall@10", protocol, 80, estimators=["naive", "monotone"]
     ).designs.set_index("design")
     costs = []
@@ -743,7 +822,7 @@ def test_a_fixed_number_is_the_cheapest_of_those_tried() -> None:
 
 
 def test_designs_that_the_users_are_too_few_for() -> None:
-    planned = planning.plan({3: 1.0}, {4: 0.9, 2: 0.1}, "ap", Protocol(500, 10), 2)
+    planned = planning.plan_pair({3: 1.0}, {4: 0.9, 2: 0.1}, "ap", Protocol(500, 10), 2)
     assert planned.designs.set_index("design")["scores"].isna().tolist() == [True, True, True]
     assert "full ranking" in planned.summary()
 
@@ -761,9 +840,9 @@ def test_a_plan_says_what_is_enough() -> None:
         f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
     ]
     assert best["users"] < full["users_needed"]  # who samples knows less than who ranks all
-    sure = planning.plan({1: 1.0}, {9: 1.0}, "auc", Protocol(100, 10), 500, estimators="naive")
+    sure = planning.plan_pair({1: 1.0}, {9: 1.0}, "auc", Protocol(100, 10), 500, estimators="naive")
     assert "bias" not in sure.sentences[0]
-    too_few = planning.plan(BETTER, WORSE, "ndcg@10", protocol, 2, **options)
+    too_few = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 2, **options)
     assert too_few.sentences[:-1] == [
         "no evaluation of up to 2 users with up to 200 negatives is enough on NDCG@10; ranking "
         f"all items takes {full['users_needed']} users ({full['scores_by_users']:,} scores)."
@@ -780,8 +859,8 @@ def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
     # As many users of each of two kinds as independence needs: pairing takes out the spread.
     first, second = [2, 500] * 30, [4, 520] * 30
     protocol = Protocol(1_000, 50)
-    paired = planning.plan(first, second, "ap", protocol, 5_000, estimators="bias-variance")
-    independent = planning.plan(
+    paired = planning.plan_pair(first, second, "ap", protocol, 5_000, estimators="bias-variance")
+    independent = planning.plan_pair(
         {2: 0.5, 500: 0.5}, {4: 0.5, 520: 0.5}, "ap", protocol, 5_000, estimators="bias-variance"
     )
     kinds = ["adaptive", "full ranking"]
@@ -789,8 +868,10 @@ def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
     assert (users[0] < users[1]).all()
     # The normal average against the distribution of the sums, with one rank for each kind.
     for (a, b), off in {(2, 9): 1, (20, 30): 2, (100, 130): 0}.items():
-        matched = planning.plan([a] * 9, [b] * 9, "ap", protocol, 5_000, estimators="naive").designs
-        unmatched = planning.plan(
+        matched = planning.plan_pair(
+            [a] * 9, [b] * 9, "ap", protocol, 5_000, estimators="naive"
+        ).designs
+        unmatched = planning.plan_pair(
             {a: 1.0}, {b: 1.0}, "ap", protocol, 5_000, estimators="naive"
         ).designs
         users_needed = [
@@ -802,14 +883,16 @@ def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
 def test_sets_have_no_adaptive_design() -> None:
     first = RankIntervals([0, 40, 3] * 20, [0] * 60, [200] * 60)
     second = RankIntervals([2, 60, 9] * 20, [0] * 60, [200] * 60)
-    designs = planning.plan(first, second, "ap", Protocol(200, 20), 200, estimators="naive").designs
+    designs = planning.plan_pair(
+        first, second, "ap", Protocol(200, 20), 200, estimators="naive"
+    ).designs
     assert designs["design"].tolist() == ["fixed", "full ranking"]
 
 
 def test_plans_of_all_pairs_keep_their_designs() -> None:
     ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
     planned = planning.for_all(ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
-    pair_plan = planning.plan(
+    pair_plan = planning.plan_pair(
         ranks["A"], ranks["C"], "ap", Protocol(100, 10), 500, estimators=["naive"]
     )
     pair_designs = planned.designs.query("first == 'A' and second == 'C'").drop(
@@ -817,6 +900,6 @@ def test_plans_of_all_pairs_keep_their_designs() -> None:
     )
     pd.testing.assert_frame_equal(pair_designs.reset_index(drop=True), pair_plan.designs)
     assert planned.frame.equals(
-        for_pairs(planning.plan, ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
+        for_pairs(planning.plan_pair, ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
     )
     assert planned.summary().count("cheapest:") == 3

@@ -558,7 +558,9 @@ def test_a_plan_foresees_races(metric, medians):
     pmfs = [pmf / pmf.sum() for pmf in pmfs]
     populations = [dict(zip(ranks.tolist(), pmf.tolist(), strict=True)) for pmf in pmfs]
     protocol = sm.Protocol(n_items, 50)
-    planned = sm.plan(*populations, metric, protocol, n_users, estimators="naive", sequential=True)
+    planned = planning.plan_pair(
+        *populations, metric, protocol, n_users, estimators="naive", sequential=True
+    )
     assert planned.frame["estimator"].tolist() == ["naive", "race", "exact"]
     foreseen = planned.frame.set_index("estimator").loc["race"]
     test, outcomes = pd.DataFrame({"user": range(n_users), "item": 0}), []
@@ -595,19 +597,19 @@ def test_paired_ranks_and_sets_are_followed_together():
     worse = better + rng.integers(0, 3, size=2_000)
     protocol, options = sm.Protocol(500, 50), {"estimators": "naive", "sequential": True}
     arguments = "ndcg@10", protocol, 2_000
-    paired = sm.plan(better, worse, *arguments, **options).frame.iloc[1]
+    paired = planning.plan_pair(better, worse, *arguments, **options).frame.iloc[1]
     populations = [
         dict(zip(*np.unique(ranks, return_counts=True), strict=True)) for ranks in (better, worse)
     ]
     populations = [
         {int(rank): count / 2_000 for rank, count in counts.items()} for counts in populations
     ]
-    independent = sm.plan(*populations, *arguments, **options).frame.iloc[1]
+    independent = planning.plan_pair(*populations, *arguments, **options).frame.iloc[1]
     intervals = [
         RankIntervals(ranks - 1, np.zeros(2_000, int), np.full(2_000, 500))
         for ranks in (better, worse)
     ]
-    exact = sm.plan(*intervals, *arguments, **options).frame.iloc[1]
+    exact = planning.plan_pair(*intervals, *arguments, **options).frame.iloc[1]
     assert paired["users_needed"] < 0.5 * independent["users_needed"]
     assert exact["users_needed"] == paired["users_needed"]
     assert exact["scores_by_users"] == pytest.approx(paired["scores_by_users"], rel=1e-6)
@@ -622,7 +624,7 @@ def test_pairs_share_the_error_of_a_planned_race():
     assert rows[["first", "second"]].values.tolist() == [["A", "B"], ["A", "C"], ["B", "C"]]
     pair = populations["B"], populations["C"]
     users = {
-        n: sm.plan(*pair, *arguments, **options, sequential=n).frame["users_needed"][1]
+        n: planning.plan_pair(*pair, *arguments, **options, sequential=n).frame["users_needed"][1]
         for n in (1, 3, 99)
     }
     assert rows["users_needed"].iloc[-1] == users[3]
@@ -633,9 +635,9 @@ def test_pairs_share_the_error_of_a_planned_race():
 def test_errors_of_a_planned_race(bad):
     better, worse, protocol = {1: 1.0}, {5: 1.0}, sm.Protocol(50, 10)
     with pytest.raises(ValueError, match="sequential must be a whole number >= 1, got"):
-        sm.plan(better, worse, "rr", protocol, 100, sequential=bad)
+        planning.plan_pair(better, worse, "rr", protocol, 100, sequential=bad)
     with pytest.raises(ValueError, match="sequential must be False for two equal averages"):
-        sm.plan(better, better, "rr", protocol, 100, sequential=True)
+        planning.plan_pair(better, better, "rr", protocol, 100, sequential=True)
 
 
 def test_it_is_a_function_of_the_package():

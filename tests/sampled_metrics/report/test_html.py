@@ -265,7 +265,7 @@ def test_the_same_evaluation_makes_the_same_page() -> None:
 def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
     better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     names = ["naive", "bias-variance"]
-    plan = planning.plan(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
+    plan = planning.plan_pair(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
     (ax,) = plan.plot().axes
     (naive, corrected, exact) = plan.frame.to_dict("records")
     assert [text.get_text() for text in ax.texts] == [
