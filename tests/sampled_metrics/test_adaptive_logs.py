@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
 
 
 def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
-    estimates = sm.estimate(log, ["ndcg@10"], estimators="all")
+    estimates = sm.estimate_each(log, ["ndcg@10"])
     assert list(dict.fromkeys(estimates.frame["estimator"])) == [
         "bias-variance", "bias-variance, fitted prior", "maximum entropy",
     ]  # fmt: skip
@@ -112,7 +113,7 @@ def test_standard_errors_are_the_spread_of_estimates():
     names = ["bias-variance", "bias-variance, fitted prior", "maximum entropy"]
     for true_ranks in ranks:
         drawn_log = sm.read_log(drawn(design, {"A": true_ranks}, rng), protocol=design)
-        tables.append(sm.estimate(drawn_log, ["ndcg@10"], estimators=names).frame)
+        tables.append(sm.estimate_each(drawn_log, ["ndcg@10"], estimators=names).frame)
     for name in names:
         estimates = pd.concat(tables)
         estimates = estimates[estimates["estimator"] == name]
@@ -200,10 +201,10 @@ def test_one_round_is_a_fixed_sample(replacement):
     rows = drawn(design, {n: r[:800] for n, r in exact_ranks().items()}, np.random.default_rng(1))
     adaptive_log = sm.read_log(rows, protocol=design)
     fixed_log = sm.read_log(rows, n_items=N_ITEMS, replacement=replacement)
-    for options in ({}, {"estimators": "all"}, {"assumption": None}):
+    without_assumption = partial(sm.estimate, assumption=None)
+    for verb in (sm.estimate, sm.estimate_each, without_assumption):
         ours, expected = (
-            sm.estimate(sampled_log, ["ndcg@10", "auc"], **options)
-            for sampled_log in (adaptive_log, fixed_log)
+            verb(sampled_log, ["ndcg@10", "auc"]) for sampled_log in (adaptive_log, fixed_log)
         )
         pd.testing.assert_frame_equal(ours.frame, expected.frame, check_exact=True)
         assert ours.notes == expected.notes
@@ -325,7 +326,7 @@ def test_rows_that_the_design_does_not_have_are_refused(change, said):
 
 def test_options_that_fit_no_adaptive_log_are_refused(rows, log):
     with pytest.raises(ValueError, match="'naive' is for a fixed number of negatives"):
-        sm.estimate(log, ["rr"], estimators=["naive"])
+        sm.estimate_each(log, ["rr"], estimators=["naive"])
     with pytest.raises(ValueError, match="'monotone' is for a fixed number of negatives"):
         sm.compare(log, "rr", estimator="monotone")
     with pytest.raises(ValueError, match="n_negatives must be a column"):
