@@ -619,7 +619,8 @@ def _audit_options(add: partial[None]) -> None:
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
-    add("--confidence P", "probability of no false alarm in any check; default: 0.95", default=0.95)
+    add("--confidence P", f"probability of no false alarm in any check; default: {CONFIDENCE}",
+        default=CONFIDENCE)
     _output_options(add)
 
 
