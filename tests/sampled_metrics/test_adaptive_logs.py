@@ -291,20 +291,20 @@ def test_an_unannounced_log_is_refused_with_a_way_out(rows):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_negatives": 40, "n_better": 0}, "got 40 with 0 for user 1 of A"),
+        ({"n_negatives": 40, "n_better": 0}, "got n_negatives 40 and n_better 0 for user 1 of A"),
         (
             {"n_negatives": 50, "n_better": 1},
-            r"\(20, 40, 80, 160\).* got 50 with 1 for user 1 of A",
+            r"\(20, 40, 80, 160\).* got n_negatives 50 and n_better 1 for user 1 of A",
         ),
-        ({"n_negatives": 40, "n_better": 21}, "no more than were drawn last, got 40 with 21"),
-        ({"n_negatives": 320, "n_better": 1}, "got 320 with 1"),
+        ({"n_negatives": 40, "n_better": 21}, "last round.* got n_negatives 40 and n_better 21"),
+        ({"n_negatives": 320, "n_better": 1}, "got n_negatives 320 and n_better 1"),
         (
             {"n_tied": 1},
             "n_tied must be 0 .*got 1 for user 1 of A: whether a tied negative counted",
         ),
         (
             {"n_items": 3_000},
-            "n_items must be that of the column n_items, got 3700 and 3000 in row",
+            "n_items must agree with the column n_items, got 3700 and 3000 in row",
         ),
         ({"n_above": 3.0}, "n_above must be no column"),
         ({"user": 0, "n_negatives": 20, "n_better": 1}, "one row for each user"),
