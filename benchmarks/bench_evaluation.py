@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics.evaluation import estimate
+from sampled_metrics.evaluation import estimate, estimate_each
 from sampled_metrics.log.read import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 10, 100_000, 100
@@ -42,16 +42,13 @@ def test_estimate(measure: Callable[..., None], sizes: str, way: str) -> None:
     n = 100_000
     table = rows(n, sizes)
     log = read_log(table, n_negatives=NEGATIVES, replacement=True)
-    options = {
-        "ours, naive": {"estimators": ["naive"]},
-        "ours": {"estimators": "all"},
-        "what is possible": {},
-    }
     calls: dict[str, Callable[[], object]] = {
         "pandas": lambda: by_pandas(table),
         "read_log": lambda: read_log(table, n_negatives=NEGATIVES, replacement=True),
+        "ours, naive": lambda: estimate_each(log, ["ndcg@10"], estimators="naive"),
+        "ours": lambda: estimate_each(log, ["ndcg@10"]),
+        "what is possible": lambda: estimate(log, ["ndcg@10"]),
     }
-    call = calls.get(way) or (lambda: estimate(log, ["ndcg@10"], **options[way]))  # type: ignore[arg-type]
     many = way in ("pandas", "read_log", "ours, naive")
     what = f"{RECOMMENDERS * USERS:,} rows, {sizes}"
-    measure("evaluation", what, way, n, call, rounds=3 if many else 1)
+    measure("evaluation", what, way, n, calls[way], rounds=3 if many else 1)

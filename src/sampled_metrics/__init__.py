@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .bounds.assumption import Assumption
     from .bounds.identification import IncompatibleError, Interval, interval, shortest
     from .estimators import Estimator
-    from .evaluation import compare, estimate
+    from .evaluation import compare, estimate, estimate_each
     from .example import write_example
     from .log.compact import Log
     from .log.read import read_log
@@ -52,6 +52,7 @@ __all__ = [
     "compare",
     "consistency",
     "estimate",
+    "estimate_each",
     "estimators",
     "exact_ranks",
     "exact_ranks_from_factors",
@@ -86,6 +87,7 @@ _HOMES = {
     "audit": "auditing",
     "compare": "evaluation",
     "estimate": "evaluation",
+    "estimate_each": "evaluation",
     "exact_ranks": "ranking.exact",
     "exact_ranks_from_factors": "ranking.factors",
     "interval": "bounds.identification",

@@ -170,8 +170,9 @@ class Adaptive(Design):
         invalid = [pair for pair in pairs if pair not in outcome_index]
         if invalid:
             raise ValueError(
-                f"outcomes must be {self.stages} negatives with one or more above, or "
-                f"{self.most} with none, and no more above than were drawn last, got {invalid[0]}"
+                f"drawn must be one of {self.stages}, and above at least 1 and at most the number "
+                f"drawn in the last round, or 0 of {self.most}, got {invalid[0][0]} and "
+                f"{invalid[0][1]}"
             )
         return np.array([outcome_index[pair] for pair in pairs], dtype=np.int64).reshape(
             n_drawn.shape

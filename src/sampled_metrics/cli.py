@@ -225,15 +225,20 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
             f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
         )
     log, table_path, page_path = _opened(arguments, files)
-    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    estimates: Any = evaluation.estimate(
-        log,
-        arguments.metrics,
-        estimators="all" if arguments.all else arguments.estimators,
-        identification=not arguments.no_identification,
-        efficiency=arguments.efficiency,
-        **options,
-    )
+    given = _given(arguments, "confidence progress")
+    options, estimators = given | {"assumption": _assumption(arguments)}, arguments.estimators
+    if arguments.all or estimators:
+        estimates: Any = evaluation.estimate_each(
+            log, arguments.metrics, estimators=estimators or "all", **given
+        )
+    else:
+        estimates = evaluation.estimate(
+            log,
+            arguments.metrics,
+            identification=not arguments.no_identification,
+            efficiency=arguments.efficiency,
+            **options,
+        )
     if page_path is not None:
         from .report import pages
 
@@ -614,7 +619,8 @@ def _audit_options(add: partial[None]) -> None:
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
-    add("--confidence P", "probability of no false alarm in any check; default: 0.95", default=0.95)
+    add("--confidence P", f"probability of no false alarm in any check; default: {CONFIDENCE}",
+        default=CONFIDENCE)
     _output_options(add)
 
 

@@ -39,8 +39,8 @@ class ExactPair:
         n_items = one_size(protocol)
         if protocol.n_relevant != 1:
             raise ValueError(
-                f"protocol must be for n_relevant = 1, which gives way to that of the sets, got "
-                f"{protocol.n_relevant}"
+                "protocol must have n_relevant = 1, since the rankings have their own numbers of "
+                f"relevant items, got {protocol.n_relevant}"
             )
         first_classes, second_classes = _classes(first, "first"), _classes(second, "second")
         shapes = [

@@ -602,7 +602,7 @@ def drawn_alike(design: Design) -> None:
     """
     if not design.uniform:
         raise ValueError(
-            f"protocol must have negatives that are drawn alike and all ranked here, got {design!r}"
+            f"protocol must draw negatives uniformly and rank all of them here, got {design!r}"
         )
 
 

@@ -138,9 +138,10 @@ def published(
     if not isinstance(replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     assumption = checked_assumption(assumption)
-    if assumption is not None and assumption.geometric:
+    if assumption is not None and assumption != Assumption(assumption.head, assumption.steepness):
         raise ValueError(
-            f"assumption must not be geometric for printed averages, got {assumption!r}"
+            "assumption must have only the options head and steepness for published averages, got "
+            f"{assumption!r}"
         )
     confidence = checked_confidence(confidence)
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}

@@ -418,7 +418,7 @@ class RelevantSets:
     ) -> tuple[Places, IntArray]:
         """Counts or weights around the ordered items, and the number of negatives drawn."""
         if weighted and not replacement:
-            raise ValueError("weighted decoys are drawn with replacement=True, got False")
+            raise ValueError("weighted negatives must be drawn with replacement=True, got False")
         draws = integers(n_negatives, "n_negatives", 0)
         if draws.shape not in ((), self.n_irrelevant.shape):
             raise ValueError(
@@ -437,7 +437,7 @@ class RelevantSets:
             counts = (self.n_better, self.n_tied, self.n_irrelevant)
             return self._places(*counts, replacement), draws
         if self.weight_better is None or self.weight_tied is None or self.weight_total is None:
-            raise ValueError("weighted decoys need weight_better, weight_tied and weight_total")
+            raise ValueError("weighted negatives need weight_better, weight_tied and weight_total")
         weights = (self.weight_better, self.weight_tied, self.weight_total)
         return self._places(*weights, True), draws
 

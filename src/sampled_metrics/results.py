@@ -383,7 +383,7 @@ class Ranks(Result):
         ValueError
             If a name is unknown, or there is only one user.
         """
-        from .evaluation import estimate
+        from .evaluation import estimate_each
         from .log.read import read_log
 
         # An evaluation that draws every negative once is exact.
@@ -397,7 +397,8 @@ class Ranks(Result):
         log = rows[["user", "item"]].assign(
             n_better=better, n_tied=tied, n_items=items, n_negatives=items - n_other_relevant - 1
         )
-        estimates = estimate(read_log(log, replacement=False), names, estimators=["naive"]).frame
+        exact_log = read_log(log, replacement=False)
+        estimates = estimate_each(exact_log, names, estimators="naive").frame
         return Result(estimates[["metric", "value", "standard_error", "users"]], self.settings)
 
 

@@ -281,7 +281,7 @@ def verdict(
         gamma = default_gamma(n_given if n_users is None else n_users)
         estimator = by_name(estimator, metric, checked(protocol, n_relevant=1), gamma=gamma)
     elif metric is not None or protocol is not None:
-        raise ValueError("metric and protocol are those of the estimator: leave them out")
+        raise ValueError("metric and protocol must be left out: the estimator has its own")
     metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
     if n_users is not None:
         return _Pair.of(first, second, metric, protocol).verdict(estimator, n_users)

@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 CELL = """
 import sampled_metrics as sm
 log = sm.read_log(frame, n_items=300, n_negatives=50, replacement=True)
-sm.estimate(log, ["ndcg@10"], estimators=["naive"], identification=False)
+sm.estimate_each(log, ["ndcg@10"], estimators="naive")
 """
 
 

@@ -304,7 +304,7 @@ def test_the_package_names_what_it_offers_and_loads_nothing_before():
     completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert completed.stdout == "25\n"
+    assert completed.stdout == "26\n"
 
 
 def test_every_library_has_one_thread(request):

@@ -313,7 +313,7 @@ def test_bad_arguments() -> None:
         draw_set(Protocol([10, 20], 3, n_relevant=2), [1, 2], np.random.default_rng(0))
     weighted = Protocol(50, 5, collapsed=True)
     for use in (lambda: choose_gamma("ap", weighted, 10), lambda: draw_set(weighted, [3], 0)):
-        with pytest.raises(ValueError, match="protocol must have negatives that are drawn alike"):
+        with pytest.raises(ValueError, match="protocol must draw negatives uniformly"):
             use()
 
 

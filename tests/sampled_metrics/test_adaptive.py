@@ -267,7 +267,7 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), -1.0), "gamma must be"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1, [0.5, 0.5]), "prior must have"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1)(21), "outcomes must be <= 20"),
-        (lambda: Adaptive(100, 5, 20).places(10, 0), r"got \(10, 0\)"),
+        (lambda: Adaptive(100, 5, 20).places(10, 0), r"got 10 and 0"),
         (lambda: priors.maximum_entropy([1] * 21, Adaptive(100, 5, 20), 0.0), "weight must be"),
         (lambda: priors.maximum_entropy([0] * 21, Adaptive(100, 5, 20)), "at least one user"),
         (lambda: priors.maximum_entropy([1] * 20, Adaptive(100, 5, 20)), r"shape \(21,\)"),

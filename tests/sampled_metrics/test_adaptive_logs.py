@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
 
 
 def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
-    estimates = sm.estimate(log, ["ndcg@10"], estimators="all")
+    estimates = sm.estimate_each(log, ["ndcg@10"])
     assert list(dict.fromkeys(estimates.frame["estimator"])) == [
         "bias-variance", "bias-variance, fitted prior", "maximum entropy",
     ]  # fmt: skip
@@ -113,7 +114,7 @@ def test_standard_errors_are_the_spread_of_estimates():
     names = ["bias-variance", "bias-variance, fitted prior", "maximum entropy"]
     for true_ranks in ranks:
         drawn_log = sm.read_log(drawn(design, {"A": true_ranks}, rng), protocol=design)
-        tables.append(sm.estimate(drawn_log, ["ndcg@10"], estimators=names).frame)
+        tables.append(sm.estimate_each(drawn_log, ["ndcg@10"], estimators=names).frame)
     for name in names:
         estimates = pd.concat(tables)
         estimates = estimates[estimates["estimator"] == name]
@@ -201,10 +202,10 @@ def test_one_round_is_a_fixed_sample(replacement):
     rows = drawn(design, {n: r[:800] for n, r in exact_ranks().items()}, np.random.default_rng(1))
     adaptive_log = sm.read_log(rows, protocol=design)
     fixed_log = sm.read_log(rows, n_items=N_ITEMS, replacement=replacement)
-    for options in ({}, {"estimators": "all"}, {"assumption": None}):
+    without_assumption = partial(sm.estimate, assumption=None)
+    for verb in (sm.estimate, sm.estimate_each, without_assumption):
         ours, expected = (
-            sm.estimate(sampled_log, ["ndcg@10", "auc"], **options)
-            for sampled_log in (adaptive_log, fixed_log)
+            verb(sampled_log, ["ndcg@10", "auc"]) for sampled_log in (adaptive_log, fixed_log)
         )
         pd.testing.assert_frame_equal(ours.frame, expected.frame, check_exact=True)
         assert ours.notes == expected.notes
@@ -291,20 +292,20 @@ def test_an_unannounced_log_is_refused_with_a_way_out(rows):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_negatives": 40, "n_better": 0}, "got 40 with 0 for user 1 of A"),
+        ({"n_negatives": 40, "n_better": 0}, "got n_negatives 40 and n_better 0 for user 1 of A"),
         (
             {"n_negatives": 50, "n_better": 1},
-            r"\(20, 40, 80, 160\).* got 50 with 1 for user 1 of A",
+            r"\(20, 40, 80, 160\).* got n_negatives 50 and n_better 1 for user 1 of A",
         ),
-        ({"n_negatives": 40, "n_better": 21}, "no more than were drawn last, got 40 with 21"),
-        ({"n_negatives": 320, "n_better": 1}, "got 320 with 1"),
+        ({"n_negatives": 40, "n_better": 21}, "last round.* got n_negatives 40 and n_better 21"),
+        ({"n_negatives": 320, "n_better": 1}, "got n_negatives 320 and n_better 1"),
         (
             {"n_tied": 1},
             "n_tied must be 0 .*got 1 for user 1 of A: whether a tied negative counted",
         ),
         (
             {"n_items": 3_000},
-            "n_items must be that of the column n_items, got 3700 and 3000 in row",
+            "n_items must agree with the column n_items, got 3700 and 3000 in row",
         ),
         ({"n_above": 3.0}, "n_above must be no column"),
         ({"user": 0, "n_negatives": 20, "n_better": 1}, "one row for each user"),
@@ -326,7 +327,7 @@ def test_rows_that_the_design_does_not_have_are_refused(change, said):
 
 def test_options_that_fit_no_adaptive_log_are_refused(rows, log):
     with pytest.raises(ValueError, match="'naive' is for a fixed number of negatives"):
-        sm.estimate(log, ["rr"], estimators=["naive"])
+        sm.estimate_each(log, ["rr"], estimators=["naive"])
     with pytest.raises(ValueError, match="'monotone' is for a fixed number of negatives"):
         sm.compare(log, "rr", estimator="monotone")
     with pytest.raises(ValueError, match="n_negatives must be a column"):

@@ -202,11 +202,10 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     assert main(["estimate", "log.csv", *SIZES, *FEW, "--format", kind]) == 0
     stdout = capsys.readouterr().out
     rows = json.loads(stdout) if kind == "json" else list(csv.DictReader(io.StringIO(stdout)))
-    frame = evaluation.estimate(
+    frame = evaluation.estimate_each(
         read_log(log, n_items=200, n_negatives=20, replacement=True),
         ["auc"],
         estimators=["naive", "rank estimate"],
-        identification=False,
     ).frame
     assert list(rows[0]) == list(frame.columns)
     assert [row["recommender"] for row in rows] == frame["recommender"].tolist()

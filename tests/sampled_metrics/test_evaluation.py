@@ -32,6 +32,11 @@ def estimate(*arguments, **options):
     return evaluation.estimate(*arguments, **options).frame
 
 
+def estimate_each(*arguments, **options):
+    """The table alone."""
+    return evaluation.estimate_each(*arguments, **options).frame
+
+
 def compare(*arguments, **options):
     """The table alone."""
     return evaluation.compare(*arguments, **options).frame
@@ -47,14 +52,12 @@ def log_of(ranks, n_items=50, n_negatives=9, **columns):
 
 
 def values(log, metric_name, name, **options):
-    table = estimate(log, [metric_name], estimators=[name], identification=False, **options)
+    table = estimate_each(log, [metric_name], estimators=[name], **options)
     return table["value"].to_numpy()
 
 
 def test_naive_by_hand():
-    (row,) = estimate(
-        log_of([1, 3, 2]), ["recall@2"], estimators=["naive"], identification=False
-    ).itertuples()
+    (row,) = estimate_each(log_of([1, 3, 2]), ["recall@2"], estimators=["naive"]).itertuples()
     assert row.value == pytest.approx(2 / 3)
     # Values 1, 0, 1: a variance of 1/3 between users. Student's 97.5% point for 2 is 4.302653.
     assert row.standard_error == pytest.approx(1 / 3)
@@ -101,7 +104,7 @@ def test_tied_relevant_items_are_averaged_over_their_order(name):
 
 def test_instances_of_a_user_are_averaged_before_users_are():
     table = pd.DataFrame({"user": [1, 1, 2], "instance": [1, 2, 1], "rank": [1, 4, 2]})
-    (row,) = estimate(
+    (row,) = estimate_each(
         read_log(table, n_items=50, n_negatives=9, replacement=True),
         ["ap"],
         estimators=["naive"],
@@ -160,7 +163,7 @@ def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     rows = draw_log({"Y": ranks}, 30, np.random.default_rng(3))
     assert rows["n_items"].nunique() > 100
     log = read_log(rows, replacement=False)
-    table = estimate(log, [of], estimators=[name], gamma=1e-3)
+    table = estimate_each(log, [of], estimators=[name], gamma=1e-3)
     user_values = []
     for user in rows.itertuples():
         protocol = Protocol(user.n_items, 30, replacement=False)
@@ -177,7 +180,7 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
         frac=1, random_state=1
     )
     first, second = (
-        estimate(
+        estimate_each(
             read_log(t, n_items=50, n_negatives=9, replacement=True),
             ["ap", "recall@3"],
             estimators="all",
@@ -191,7 +194,7 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
 
 def test_least_bias_is_left_out_where_doubles_cannot_hold_it_and_refused_if_named():
     log = log_of([1, 5, 30, 101], n_items=3_000, n_negatives=100)
-    estimates = evaluation.estimate(log, ["recall@10"], estimators="all")
+    estimates = evaluation.estimate_each(log, ["recall@10"])
     assert set(estimates.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
     assert list(estimates.notes) == [
         "least bias is left out of recall@10: with so many negatives it has no correct digits"
@@ -237,7 +240,7 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
     protocol = Protocol(500, 20)
     ranks = protocol.draw(np.ceil(500 * rng.random(400) ** 3).astype(int), rng)
     log = log_of(ranks, 500, 20)
-    row = estimate(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
+    row = estimate_each(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
     counts = np.bincount(ranks - 1, minlength=21).astype(float)
 
     def refit(refit_counts):
@@ -279,7 +282,7 @@ def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):
 
     def fitted(kept_rows):
         log = read_log(kept_rows, replacement=True, **sizes)
-        return estimate(log, [of], estimators=FITTED[:2], gamma=0.1)
+        return estimate_each(log, [of], estimators=FITTED[:2], gamma=0.1)
 
     table = fitted(rows)
     users = rows.groupby("recommender")["user"].nunique().max()  # of each, as of the other
@@ -432,7 +435,7 @@ def test_intervals_of_sets_cover_the_expectation_of_the_fits():
             rows += [(user, i, x, 0, pool + n_relevant) for i, x in enumerate(sampled)]
         columns = ["user", "item", "n_better", "n_tied", "n_items"]
         log = read_log(pd.DataFrame(rows, columns=columns), n_negatives=20, replacement=True)
-        tables.append(estimate(log, ["ap@10"], estimators=FITTED[:2]))
+        tables.append(estimate_each(log, ["ap@10"], estimators=FITTED[:2]))
     rows = pd.concat(tables)
     for name, table in rows.groupby("estimator"):
         expected = table["value"].mean()
@@ -454,7 +457,7 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
         ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
         rows = template_log.frame.assign(n_better=ranks - 1)
         log = read_log(rows, replacement=template_log.replacement)
-        tables.append(estimate(log, ["ap"], estimators=FITTED[:1]))
+        tables.append(estimate_each(log, ["ap"], estimators=FITTED[:1]))
     rows = pd.concat(tables)
     expected = rows["value"].mean()
     covered = ((rows["low"] <= expected) & (expected <= rows["high"])).sum()
@@ -465,9 +468,7 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
 
 def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
     log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
-    estimates = evaluation.estimate(
-        log, ["ap"], estimators=["maximum likelihood"], identification=False
-    )
+    estimates = evaluation.estimate_each(log, ["ap"], estimators=["maximum likelihood"])
     table = estimates.frame
     assert table["value"].between(0, 1).all()
     assert table[["standard_error", "low", "high"]].isna().all(axis=None)
@@ -481,8 +482,8 @@ def test_bad_arguments_are_named():
     for call, message in [
         (lambda: estimate(log, ["nddg@10"]), "did you mean 'ndcg'"),
         (lambda: estimate(log, []), "metrics must hold one metric"),
-        (lambda: estimate(log, ["ap"], estimators=["naiv"]), "did you mean 'naive'"),
-        (lambda: estimate(log, ["ap"], estimators=[]), "estimators must hold one"),
+        (lambda: estimate_each(log, ["ap"], estimators=["naiv"]), "did you mean 'naive'"),
+        (lambda: estimate_each(log, ["ap"], estimators=[]), "estimators must hold one"),
         (lambda: estimate(log, ["ap"], confidence=95), "confidence must be a number in"),
         (lambda: estimate(log, ["ap"], gamma=0), "gamma must be a finite number > 0"),
         (lambda: estimate(log_of([1]), ["ap"]), "users must be 2 or more"),
@@ -511,7 +512,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
     log = read_log(table, n_items=50, replacement=True)
-    estimates = evaluation.estimate(log, ["ap"], estimators="all")
+    estimates = evaluation.estimate_each(log, ["ap"])
     estimate_table = estimates.frame
     assert estimate_table["estimator"].tolist() == list(ESTIMATORS[:-1])
     assert list(estimates.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
@@ -544,7 +545,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
     log = read_log(pd.DataFrame(columns), **({"replacement": True} | sizes | options))
-    estimates = evaluation.estimate(log, ["ap"], estimators="all")
+    estimates = evaluation.estimate_each(log, ["ap"])
     assert not set(estimates.frame["estimator"]) & set(FITTED)
     (note,) = estimates.notes
     assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
@@ -893,7 +894,7 @@ def test_95_percent_intervals_cover_their_expectation(simulated, of):
         "monotone": estimators.monotone,
         "rank estimate": estimators.rank_estimate,
     }
-    table = estimate(log, [of], estimators=list(makers))
+    table = estimate_each(log, [of], estimators=list(makers))
     for name, make in makers.items():
         expected = make(metric(of), protocol).expected(population).mean()
         rows = table[table["estimator"] == name]
@@ -1226,7 +1227,7 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
     log = log_of([1, 3, 2, 10, 1, 7])
     rows = estimate(log, ["ap", "auc"])
-    all_estimates = estimate(log, ["ap", "auc"], estimators="all").set_index(
+    all_estimates = estimate_each(log, ["ap", "auc"], estimators="all").set_index(
         ["metric", "estimator"]
     )
     for row, name in zip(rows.itertuples(), ("bias-variance", "naive"), strict=True):
@@ -1305,7 +1306,7 @@ def test_rounding_is_no_difference_and_no_error():
     assert (comparisons["verdict"] == UNKNOWN).all()
     assert (comparisons["likely"] == "").all()
     equal_log = log_of([1] * 30, n_items=500, n_negatives=11)
-    errors = estimate(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
+    errors = estimate_each(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
     assert (errors == 0).all()
 
 
@@ -1403,7 +1404,7 @@ def kinds_of_users(items):
 def test_a_count_is_so_many_rows(items, way):
     calls = {
         "one row": lambda log: evaluation.estimate(log, ["ndcg@3", "auc"]),
-        "all": lambda log: evaluation.estimate(log, ["ndcg@3", "auc"], estimators="all"),
+        "all": lambda log: evaluation.estimate_each(log, ["ndcg@3", "auc"]),
         "compare": lambda log: evaluation.compare(log, "ndcg@3"),
         "compare by bets": lambda log: evaluation.compare(log, "auc"),
     }
@@ -1426,7 +1427,7 @@ def test_counts_without_users_are_estimated_and_not_compared():
         estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(user_rows, **sizes))
     )
     pd.testing.assert_frame_equal(from_counts, expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="add a column user, one value for all rows of the users"):
+    with pytest.raises(ValueError, match="a log with a column count needs a column user"):
         compare(log, "auc")
 
 
@@ -1455,8 +1456,8 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
     rows.to_csv(tmp_path / "log.csv", index=False)
     log, in_memory = (read_log(source, replacement=True) for source in (tmp_path / "log.csv", rows))
     assert repr(log) == repr(in_memory)
-    for options in ({}, {"estimators": "all"}):
-        from_file, expected = (estimate(x, ["ndcg@3", "rr"], **options) for x in (log, in_memory))
+    for verb in (estimate, estimate_each):
+        from_file, expected = (verb(x, ["ndcg@3", "rr"]) for x in (log, in_memory))
         pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
     if users == "the same":
         for options in ({}, {"estimator": "bias-variance, fitted prior"}):
@@ -1486,8 +1487,8 @@ def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
     rows.to_csv(tmp_path / "log.csv", index=False)
     log = read_log(tmp_path / "log.csv", replacement=True)
     in_memory = read_log(rows, replacement=True)
-    for options in ({}, {"estimators": "all"}):
-        from_file, expected = (estimate(x, ["ndcg@3", "auc"], **options) for x in (log, in_memory))
+    for verb in (estimate, estimate_each):
+        from_file, expected = (verb(x, ["ndcg@3", "auc"]) for x in (log, in_memory))
         pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
     for metric_name in ("ndcg@3", "auc"):
         if users == "the same":
@@ -1507,14 +1508,14 @@ def test_users_who_share_their_negatives_get_no_range() -> None:
     rows = pd.DataFrame({"user": range(60), "rank": [1, 3, 9] * 20})
     sizes = {"n_items": 100, "n_negatives": 20, "replacement": False}
     log = read_log(rows, **sizes, shared_negatives=True)
-    with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
+    with pytest.raises(ValueError, match="shared_negatives must be False for an ident"):
         estimate(log, ["recall@10"])
     pair_rows = pd.concat([rows.assign(recommender=name) for name in "AB"])
-    with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
+    with pytest.raises(ValueError, match="shared_negatives must be False for an ident"):
         compare(read_log(pair_rows, **sizes, shared_negatives=True), "recall@10")
     table = estimate(log, ["recall@10"], identification=False)
     assert table["reported"].tolist() == [1.0]
-    assert estimate(log, ["recall@10"], estimators=["naive"])["value"].tolist() == [1.0]
+    assert estimate_each(log, ["recall@10"], estimators=["naive"])["value"].tolist() == [1.0]
     # Who ranks all items draws nothing.
     exact_log = read_log(rows, n_items=21, n_negatives=20, replacement=False, shared_negatives=True)
     assert estimate(exact_log, ["recall@10"])["warrant"].tolist() == ["proved"]

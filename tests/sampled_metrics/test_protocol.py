@@ -500,6 +500,6 @@ def test_what_is_for_negatives_drawn_alike_refuses_others(options) -> None:
         lambda: consistency.order_by_negatives(ranks, "ap", protocol),
         lambda: protocol.pool,
     ):
-        with pytest.raises(ValueError, match="protocol must have negatives that are drawn alike"):
+        with pytest.raises(ValueError, match="protocol must draw negatives uniformly"):
             use()
     assert estimators.naive("recall@3", protocol).expected(1) == 1.0

@@ -526,8 +526,11 @@ def test_bad_rankings_are_refused(change, said):
         (lambda s: s.pmf(2, reach=0), "reach must be a whole number >= 1, got 0"),
         (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
         (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
-        (lambda s: s.pmf(2, replacement=True, weighted=True), "weighted decoys need"),
-        (lambda s: s.pmf(2, weighted=True), "weighted decoys are drawn with replacement=True"),
+        (lambda s: s.pmf(2, replacement=True, weighted=True), "weighted negatives need"),
+        (
+            lambda s: s.pmf(2, weighted=True),
+            "must be drawn with replacement=True",
+        ),
         (
             lambda s: s.expected(estimators.naive(metric("ap"), Protocol(10, 2, n_relevant=2)), 3),
             "the estimator must be for 2 relevant items and 3 negatives, got one for 2 and 2",

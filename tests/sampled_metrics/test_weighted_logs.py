@@ -123,7 +123,6 @@ def test_a_range_of_counts_names_its_assumption_and_is_proved():
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
-        (sm.estimate, {"estimators": ["naive"]}),
         (sm.estimate, {"gamma": 0.1}),
         (sm.compare, {"estimator": "naive"}),
         (sm.compare, {"gamma": 0.1}),
@@ -133,8 +132,10 @@ def test_an_option_that_means_nothing_here_is_refused(verb, option):
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
     metric = ["auc"] if verb is sm.estimate else "auc"
     (name,) = option
-    with pytest.raises(ValueError, match=f"{name} must be left out, got .* not drawn alike"):
+    with pytest.raises(ValueError, match=f"{name} must be left out, got .* weighted negatives"):
         verb(log, metric, **option)
+    with pytest.raises(ValueError, match="no corrections for weighted negatives"):
+        sm.estimate_each(log)
 
 
 def test_a_comparison_refuses_an_assumption_that_it_does_not_use():

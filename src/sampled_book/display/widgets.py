@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from sampled_metrics import Protocol, _ranges, compare, estimate, estimators, metric, read_log
+from sampled_metrics import Protocol, _ranges, compare, estimate_each, estimators, metric, read_log
 from sampled_metrics._files import put
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
@@ -90,7 +90,7 @@ def fitted(
     ]
     sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
     log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
-    values = estimate(log, [name], estimators=[PRIOR], identification=False).frame
+    values = estimate_each(log, [name], estimators=PRIOR).frame
     rows: Any = values.set_index("recommender")[["value", "low", "high"]]
     estimates: dict[str, dict[str, list[Any]]] = {
         recommender: {

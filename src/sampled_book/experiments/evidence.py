@@ -402,7 +402,7 @@ def fitted(
     ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
     """
     judged, log = _log(ranks, n_negatives, seed)
-    estimates = evaluation.estimate(log, metrics, estimators=evaluation.FITTED).frame
+    estimates = evaluation.estimate_each(log, metrics, estimators=evaluation.FITTED).frame
     truth = {
         (metric_name, name): intervals.evaluate(metric_name).mean()
         for metric_name in metrics

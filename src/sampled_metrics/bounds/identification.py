@@ -381,13 +381,13 @@ def _weighted_interval(
 def _check_weighted(protocol: Protocol, assumption: Assumption | None) -> None:
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
-            "protocol must have one n_items and one relevant item where negatives are not drawn "
-            f"alike, got {protocol!r}"
+            "a protocol of weighted negatives must have one n_items and one relevant item, got "
+            f"{protocol!r}"
         )
-    if assumption is not None and (np.isfinite(assumption.steepness) or assumption.geometric):
+    if assumption is not None and assumption != Assumption(assumption.head):
         raise ValueError(
-            "assumption must have no steepness, and not be geometric, where negatives are not "
-            f"drawn alike, got {assumption!r}"
+            "assumption must be Assumption(head=...) without other options for weighted negatives, "
+            f"got {assumption!r}"
         )
 
 

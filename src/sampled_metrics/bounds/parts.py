@@ -161,7 +161,7 @@ def partition(
     is_shared = np.bincount(population, minlength=len(kinds))[population] > 1
     if pools.max() >= MOST_ITEMS:
         raise ValueError(
-            f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
+            f"n_items must be at most {MOST_ITEMS:,} for an identification interval, got "
             f"{int(items.max()):,}"
         )
     largest = int(items.max())

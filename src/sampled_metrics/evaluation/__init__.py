@@ -7,8 +7,16 @@ rests on that bound.
 """
 
 from .comparison import compare
-from .estimation import DEFAULT_METRICS, estimate
+from .estimation import DEFAULT_METRICS, estimate, estimate_each
 from .judging import UNKNOWN
 from .values import ESTIMATORS, FITTED
 
-__all__ = ["DEFAULT_METRICS", "ESTIMATORS", "FITTED", "UNKNOWN", "compare", "estimate"]
+__all__ = [
+    "DEFAULT_METRICS",
+    "ESTIMATORS",
+    "FITTED",
+    "UNKNOWN",
+    "compare",
+    "estimate",
+    "estimate_each",
+]

@@ -258,8 +258,7 @@ def _check_weighted(log: Log, metric: Metric, assumption: Assumption | str | Non
         )
     if "n_above" not in log.kinds:
         raise ValueError(
-            "a comparison of negatives that are not drawn alike needs a log with a column n_above, "
-            f"got {log!r}"
+            f"a comparison with weighted negatives needs a log with a column n_above, got {log!r}"
         )
     if not metric.linear:
         raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")

@@ -224,8 +224,8 @@ class Judge:
             judgements[pair] = replace(judgements[pair], users_needed=users_needed)
         if assumption is None and len(judgements) < len(pairs):
             raise ValueError(
-                "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
-                "and replacement"
+                "no true ranks lead to these sampled ranks under the protocol: check n_items, "
+                "n_negatives and replacement"
             )
         return judgements, notes
 

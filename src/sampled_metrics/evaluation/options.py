@@ -1,4 +1,4 @@
-"""Checks of the options of `estimate` and `compare`."""
+"""Checks of the options of `estimate`, `estimate_each` and `compare`."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def refuse_if_weighted(log: Log, **options: object) -> None:
     for name, value in options.items():
         if log.weighted and value is not None:
             raise ValueError(
-                f"{name} must be left out, got {as_written(value)}: no correction is for "
-                f"negatives that are not drawn alike, as those of {log!r}"
+                f"{name} must be left out, got {as_written(value)}: there are no "
+                f"corrections for weighted negatives, as in {log!r}"
             )

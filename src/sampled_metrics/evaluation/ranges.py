@@ -77,7 +77,7 @@ def _by_weights(
     protocol, intervals = sample.log.protocol, {}
     assert isinstance(protocol, Protocol)
     if not sample.one_row_per_user:
-        raise ValueError("each user must have one held-out item where negatives are weighted")
+        raise ValueError("with weighted negatives each user must have one held-out item")
     for name in names:
         counts = sample.counts[name].astype(float)
         with contradiction_noted(name, assumption, notes):

@@ -111,8 +111,8 @@ class Sample:
         """
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
-                "shared_negatives must be False for a range or a verdict, whose proof needs "
-                f"negatives of its own for each user, got True: {instead}"
+                "shared_negatives must be False for an identification interval or a verdict, got "
+                f"True: the proof needs independent negatives for each user; {instead}"
             )
         if self.log.fixed_sample_size:
             return
@@ -125,11 +125,11 @@ class Sample:
         doubled &= numbers[-1] <= 2 * numbers[:-1].max(initial=0)
         if doubled and expected >= _STOPPED and (self.better[stopped] > 0).all():
             raise ValueError(
-                "n_negatives must not depend on n_better for a range or a verdict, and here no "
-                f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, "
-                "as if samples were doubled until one was above: if they were, read the log with "
-                "protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); if their "
-                "number was chosen before ranking, with fixed_sample_size=True "
+                "n_negatives must not depend on n_better for an identification interval or a "
+                f"verdict, but every user with fewer than {numbers[-1]:,} negatives has one above "
+                "the item, as if negatives were added until one was above: if they were, read the "
+                "log with protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); if "
+                "n_negatives was chosen before ranking, with fixed_sample_size=True "
                 f"(--fixed-sample-size); {instead}"
             )
 

@@ -121,9 +121,8 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
         # An item column, unlike a recommender column, has many values and few of them per user.
         if is_unique and 2 * group.size > n_values * n_groups:
             raise ValueError(
-                f"{source} has a row of each user for each value of the column "
-                f"{listed([name])}, which a log does not have: rename it to recommender, "
-                "instance or item, as it may be"
+                f"{source} has several rows for each user, which differ in the column "
+                f"{listed([name])}: rename it to recommender, instance or item, whichever it is"
             )
 
 
@@ -305,7 +304,7 @@ def size_column(
         option = integer(option, key, low, 2**62)
     column = shrunk(whole(frame, key, low, source), small=False)
     if option is not None:
-        requirement = f"{key} must be that of the column {key}, got {option}"
+        requirement = f"{key} must agree with the column {key}, got {option}"
         refuse_first(column != option, source, lambda row: f"{requirement} and {column[row]}")
     return column
 
@@ -374,7 +373,7 @@ def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "
     if is_duplicate.any():
         row = frame[is_duplicate].iloc[0]
         raise ValueError(
-            f"an item must stand once for a user, got {item_of_user(row['user'], row['item'])} "
+            f"each item may occur once for a user, got {item_of_user(row['user'], row['item'])} "
             f"twice in {source}{hint}"
         )
 

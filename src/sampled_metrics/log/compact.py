@@ -374,8 +374,8 @@ class Log:
             raise ValueError(f"recommenders must be 2 or more to be compared, got {first} only")
         if not self.paired:
             raise ValueError(
-                "recommenders of a log with a column count are compared if the same users can be "
-                "told: add a column user, one value for all rows of the users that a count is of"
+                "to compare recommenders, a log with a column count needs a column user, with one "
+                "value for each group of users that is counted"
             )
         for recommender, name in enumerate(other_names, start=1):
             n_users, user = self.difference(0, recommender)

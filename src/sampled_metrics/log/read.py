@@ -232,9 +232,9 @@ def _by_design(source: Any, design: Any) -> Log:
                 "log does not say it"
             )
         raise ValueError(
-            f"n_negatives must be one of {design.stages}, with n_better one or more, if not 0 of "
-            f"{design.most}, and no more than were drawn last, got {drawn[kind]} with "
-            f"{better[kind]} for {label}"
+            f"n_negatives must be one of {design.stages}, and n_better at least 1 and at most the "
+            f"number drawn in the last round, or 0 of {design.most}, got n_negatives {drawn[kind]} "
+            f"and n_better {better[kind]} for {label}"
         )
     log.protocol = design
     return log

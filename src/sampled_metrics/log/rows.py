@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import shortened
 from .columns import (
     Key,
     Locator,
@@ -81,8 +82,8 @@ def warn_of_instances(source: str, max_rows: int) -> None:
     """Warn that rows without a column item or instance are read as ranked together."""
     warnings.warn(
         f"{source}: up to {max_rows} rows of a user are read as relevant items that were ranked "
-        "together: add a column item if they are, instance if each was ranked apart, or "
-        "recommender if they are of several",
+        "together: add a column item if they are, instance if each was ranked separately, or "
+        "recommender if they belong to several",
         UserWarning,
         stacklevel=4,
     )
@@ -122,7 +123,8 @@ def _sorted_log(
         )
     if "n_above" in columns:
         columns["n_above"], above = pd.factorize(columns["n_above"], sort=True)
-    rows = instances_of({**columns, **codes, "user": user}, replacement, locate)
+    items = keys["item"].values if "item" in keys else None
+    rows = instances_of({**columns, **codes, "user": user}, replacement, locate, items)
     recommender = np.broadcast_to(codes["recommender"], size)
     names, users = keys["recommender"].values.tolist(), keys["user"].values
     repeats_user = (user[1:] == user[:-1]) & (recommender[1:] == recommender[:-1])
@@ -136,13 +138,16 @@ def _sorted_log(
 
 
 def instances_of(
-    rows: Mapping[str, NDArray[Any]], replacement: bool, locate: Locator
+    rows: Mapping[str, NDArray[Any]],
+    replacement: bool,
+    locate: Locator,
+    items: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Number the instances and positions of rows sorted by recommender, user, instance and rank.
 
     `rows` are columns, (rows,) or (1,) if constant: codes of recommender, user and optionally
-    instance and item; n_items, n_negatives; and rank, or n_better and n_tied. Returns the columns
-    of `COLUMNS`.
+    instance and item; n_items, n_negatives; and rank, or n_better and n_tied. `items` are the
+    items of the codes, for error messages. Returns the columns of `COLUMNS`.
     """
     size = rows["user"].size
     columns = {name: rows[name] for name in rows if name != "item"}
@@ -159,7 +164,7 @@ def instances_of(
         n_relevant = np.diff(np.append(starts, size)).astype(np.int32)[instance]
         position = np.arange(1, size + 1, dtype=np.int32) - starts.astype(np.int32)[instance]
         all_rows = {key: np.broadcast_to(column, size) for key, column in columns.items()}
-        _check_duplicates(rows.get("item"), all_rows, instance, locate)
+        _check_duplicates(rows.get("item"), all_rows, instance, locate, items)
         for key in ("n_items", "n_negatives"):
             _refuse_mixed(key, all_rows[key], all_rows[key][starts][instance], locate)
     if "rank" in columns:
@@ -187,6 +192,7 @@ def _check_duplicates(
     columns: Mapping[str, NDArray[Any]],
     instance: NDArray[Any],
     locate: Locator,
+    items: NDArray[Any] | None,
 ) -> None:
     """Refuse repeated items, and equal ranks or rows, within an instance."""
     if item is not None:
@@ -195,24 +201,30 @@ def _check_duplicates(
         is_duplicate = np.zeros(instance.size, dtype=bool)
         equals_previous = (np.diff(instance[by_item]) == 0) & (np.diff(item[by_item]) == 0)
         is_duplicate[by_item[1:]] = equals_previous
+        codes = item
         refuse_first(
-            is_duplicate, locate, lambda _: "an item must stand once in an instance, not again"
+            is_duplicate,
+            locate,
+            lambda row: (
+                "each item may occur once in an instance: item "
+                f"{shortened(str(codes[row] if items is None else items[codes[row]]))} occurs again"
+            ),
         )
     names = [name for name in ("rank", "n_better", "n_tied") if name in columns]
     equal = [np.diff(columns[name]) == 0 for name in names]
     is_duplicate = np.append(False, (np.diff(instance) == 0) & np.all(equal, axis=0))
     if "rank" in columns:
-        requirement = "a user's relevant items must have different ranks"
+        requirement = "items that were ranked together must have different ranks"
         refuse_first(
             is_duplicate,
             locate,
-            lambda row: f"{requirement}, got {columns['rank'][row]} twice, again",
-            ": remove a row that stands twice, or number what was ranked apart in a column "
-            "instance",
+            lambda row: f"{requirement}: rank {columns['rank'][row]} occurs again",
+            "; remove the repeated row, or, if a user's items were ranked separately, number the "
+            "rankings in a column instance",
         )
     elif item is None:
-        hint = ": if these are different items, add a column item"
-        refuse_first(is_duplicate, locate, lambda _: "a row must not stand twice, as", hint)
+        hint = "; if these are different items, add a column item"
+        refuse_first(is_duplicate, locate, lambda _: "rows must be distinct: one is repeated", hint)
 
 
 def check_ranges(

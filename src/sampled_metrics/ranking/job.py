@@ -139,7 +139,9 @@ class Job:
         user_source = Source.of(users, "users")
         if items is None:
             if score != "dot" or bias is not None:
-                raise ValueError("items must be given for a score or an item_bias of its own")
+                raise ValueError(
+                    "items must be given with an item_bias, or a score that is not 'dot'"
+                )
             return cls(user_source, None, "dot", None, float_tolerance).checked()
         item_source = Source.of(items, "items")
         if bias is not None:

@@ -190,6 +190,13 @@ class EstimatesProse(Prose):
         return lines
 
 
+#: Columns of a comparison that another column or a sentence includes.
+_INCLUDED = [
+    *("first", "second", "standard_error", "possible_low", "possible_high"),
+    *("assumption", "warrant", "steepness", "likely", "shown", "users_needed", "negatives_needed"),
+]
+
+
 class ComparisonProse(Prose):
     """The verdicts in sentences, and the differences with their identification intervals."""
 
@@ -222,18 +229,16 @@ class ComparisonProse(Prose):
         )
 
     def shown(self) -> pd.DataFrame:
-        rows = self.frame.to_dict("records")
-        return pd.DataFrame(
-            {
-                "pair": [f"{row['first']} and {row['second']}" for row in rows],
-                "reported": [_signed(row["reported"]) for row in rows],
-                "estimate": [
-                    f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
-                ],
-                "possible": _ranges_of(self.frame, signed=True),
-                "verdict": [_verdict(row) for row in rows],
-            }
-        )
+        rows, cells = self.frame.to_dict("records"), self.frame.drop(columns=_INCLUDED)
+        # One column for a pair, an estimate with its error, and an interval; others as they are.
+        cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
+        cells["reported"] = [_signed(row["reported"]) for row in rows]
+        cells["estimate"] = [
+            f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
+        ]
+        cells.insert(3, "possible", _ranges_of(self.frame, signed=True))
+        cells["verdict"] = [_verdict(row) for row in rows]
+        return cells
 
     def table(self) -> str:
         return formatted(self.shown().drop(columns="verdict"))

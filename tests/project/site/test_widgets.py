@@ -20,7 +20,7 @@ from sampled_metrics import (
     _ranges,
     compare,
     consistency,
-    estimate,
+    estimate_each,
     estimators,
     metric,
     priors,
@@ -388,7 +388,7 @@ def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
         rows["user"] += range(users)
         rows["rank"] += ranks.tolist()
     log = read_log(pd.DataFrame(rows), n_items=protocol.n_items, n_negatives=100, replacement=True)
-    estimates = estimate(log, [name], estimators=[widgets.PRIOR], identification=False).frame
+    estimates = estimate_each(log, [name], estimators=widgets.PRIOR).frame
     for row in estimates.itertuples():
         numbers = held[row.recommender]["prior"]["log"]["value"]
         np.testing.assert_allclose(numbers, [row.value, row.low, row.high], rtol=0, atol=1e-9)

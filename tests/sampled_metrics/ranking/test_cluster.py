@@ -614,7 +614,7 @@ def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
         ({"cluster": "local:0"}, "cluster must have one worker or more, got 'local:0'"),
         ({"cluster": 2}, "cluster must be an address, 'local:N' or a distributed.Client, got 2"),
         ({"items": None}, r"shape|held_out|item must be < 4, the rows of the item factors"),
-        ({"items": None, "score": "cosine"}, "items must be given for a score or an item_bias"),
+        ({"items": None, "score": "cosine"}, "items must be given with an item_bias"),
         ({"users": 0}, "users must be a whole number >= 1, got 0"),
         ({"users": np.array([["a"]])}, "users must be real numbers, got dtype <U1"),
         ({"score": lambda u, i: np.ones((1, 1))}, r"scores must have shape \(40, 1\)|\(1, 1\)"),
