@@ -522,7 +522,7 @@ def with_second(function):
         ({"items": None}, "items must be given"),
         ({"users": 20}, "user must be < 20"),
         ({"test": TEST[:0]}, "test must hold one row or more, got none"),
-        ({"test": pd.concat([TEST, TEST])}, "each item may occur once for a user"),
+        ({"test": pd.concat([TEST, TEST])}, "each item must occur only once for a user"),
         ({"train": TEST}, r"test must hold no training item, got item \d+ of user 0"),
         ({"train": sp.csr_array((30, 41))}, r"train must have shape \(30, 40\)"),
         (

@@ -206,7 +206,7 @@ def _check_duplicates(
             is_duplicate,
             locate,
             lambda row: (
-                "each item may occur once in an instance: item "
+                "each item must occur only once in an instance: item "
                 f"{shortened(str(codes[row] if items is None else items[codes[row]]))} occurs again"
             ),
         )

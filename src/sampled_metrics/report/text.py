@@ -229,7 +229,8 @@ class ComparisonProse(Prose):
         )
 
     def shown(self) -> pd.DataFrame:
-        rows, cells = self.frame.to_dict("records"), self.frame.drop(columns=_INCLUDED)
+        rows = self.frame.to_dict("records")
+        cells = self.frame[[name for name in self.frame if name not in _INCLUDED]].copy()
         # One column for a pair, an estimate with its error, and an interval; others as they are.
         cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
         cells["reported"] = [_signed(row["reported"]) for row in rows]
