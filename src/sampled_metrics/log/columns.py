@@ -373,8 +373,8 @@ def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "
     if is_duplicate.any():
         row = frame[is_duplicate].iloc[0]
         raise ValueError(
-            f"each item must occur only once for a user, got {item_of_user(row['user'], row['item'])} "
-            f"twice in {source}{hint}"
+            "each item must occur only once for a user, got "
+            f"{item_of_user(row['user'], row['item'])} twice in {source}{hint}"
         )
 
 
