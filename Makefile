@@ -20,7 +20,8 @@
 #                   versions, kernels and orders of terms, bundled ranks, peers, graphs; hours
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-kernel  the numerical tests on another kernel, with the digits they show compared
-#                   (KERNEL=Haswell; ROUNDING=1 for terms in another order)
+#                   with those in _build/shown (remove it after a change; KERNEL=Haswell;
+#                   ROUNDING=1 for terms in another order)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md

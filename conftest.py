@@ -21,8 +21,7 @@ settings.load_profile("repeatable")
 # More of them, for `make test-matrix`.
 settings.register_profile("many", settings.get_profile("repeatable"), max_examples=60)
 
-#: Marks of tests that take seconds, and find the same on any Python, processor and version of a
-#: library.  `make check` leaves them out.
+#: Marks of slow tests, which `make check` and the run with the lowest versions leave out.
 SLOW = ("simulation", "processes", "exhaustive", "pages", "matrix")
 
 

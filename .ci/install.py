@@ -2,13 +2,14 @@
 
     python .ci/install.py ENVIRONMENT PINS [SECTION]
 
-SECTION names the first section of PINS that is left out.
+Packages from SECTION on are left out; none if it is "end".
 
 Nothing is resolved: a file of pins names all that is needed, so pip only fetches and checks hashes.
 (With resolution, pip 23 refuses a file of hashes as soon as a package that another one asks for
 with an extra has a newer release.)  `pip check` then says whether anything is missing.
 
-An environment whose installation was interrupted holds a file ``unfinished`` and is made anew.
+An environment whose installation was interrupted holds a file ``unfinished``: the next run empties
+it and starts afresh, with pip's cache of what was fetched.
 """
 
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = (3, 11)
-#: What pip says in its own way, and what to do about it.
+#: Messages of pip, and their causes.
 CAUSES = {
     "No space left on device": "the disk is full",
     "No matching distribution": "the package index was not reached, or lacks a pinned release",
@@ -95,7 +96,10 @@ def main() -> int:
     except (InstallError, OSError) as why:
         print(f"{environment} was not installed: {why}.", file=sys.stderr)
         if (ROOT / environment / "unfinished").exists():
-            print("The same command goes on with what was fetched so far.", file=sys.stderr)
+            print(
+                "Run the same command again: what was fetched is not fetched again.",
+                file=sys.stderr,
+            )
         return 2
     return 0
 

@@ -48,12 +48,13 @@ def plan(
     curves: bool = False,
     progress: bool = False,
 ) -> Plan:
-    """Find how many negatives or users make the verdict on two recommenders right.
+    """Find how many negatives or users give the right verdict with probability `confidence`.
 
     The plan is for each pair of recommenders. It starts from the distributions of their true ranks:
     given, or fitted to a log. The fit is the most even distribution that agrees with the log
     (:func:`~sampled_metrics.priors.maximum_entropy`). Very different true ranks can lead to nearly
-    the same log: :func:`~sampled_metrics.estimate` reports an identification interval.
+    the same log, so the plan may be far off: the identification interval of
+    :func:`~sampled_metrics.estimate` shows how much the log leaves open.
 
     Parameters
     ----------
@@ -150,12 +151,12 @@ def plan(
           the two, if adaptive). For two arrays of ranks, the average of an adaptive design is
           approximated as normal.
 
-        Its `limits` bound every method, including :func:`~sampled_metrics.compare`, that
-        names A in at most 5% of evaluations wherever A is not better. With *negatives*, and *users*
-        drawn separately for each recommender, such a method names the better one in at most
-        *most_decided* of the evaluations under the *assumption* on the ranks. With common users it
-        may do better. Guessing reaches 5%. Empty for exact ranks of users and for more than a
-        million candidates.
+        Its `limits` hold for every method, including :func:`~sampled_metrics.compare`, that names
+        the wrong winner in at most 5% of evaluations, whatever the true ranks are. With
+        *negatives*, and *users* drawn separately for each recommender, such a method names the
+        better one in at most *most_decided* of the evaluations under the *assumption*. With common
+        users it may do better. Guessing reaches 5%. Empty for exact ranks of users and for
+        more than a million candidates.
 
         Its `curves`, if asked for, have for each pair, estimator and evaluation the *probability*
         of the right verdict, that of *ties*, and the *scores* for one recommender. Negatives vary
@@ -292,8 +293,8 @@ class _Inputs:
         if not isinstance(data, Mapping):
             if protocol is not None:
                 raise ValueError(
-                    f"protocol must be left out with a log, which has one, got {protocol}: for "
-                    "another catalogue give n_items"
+                    "protocol must be left out with a log, which states its own, got "
+                    f"{protocol}: for another catalogue give n_items"
                 )
             log = opened(data, replacement)
             return cls._of_log(log, parsed_metric, n_users, n_items, progress)
@@ -306,8 +307,8 @@ class _Inputs:
         for option, value in (("n_items", n_items), ("replacement", replacement)):
             if value is not None:
                 raise ValueError(
-                    f"{option} must be left out with populations, got {as_written(value)}: it is "
-                    "that of the protocol"
+                    f"{option} must be left out with populations, got {as_written(value)}: the "
+                    "protocol gives it"
                 )
         if protocol is None or n_users is None:
             missing = "protocol" if protocol is None else "n_users"

@@ -70,12 +70,10 @@ class Assumption:
     geometric: bool = False
 
     def __post_init__(self) -> None:
-        for name, minimum in (("head", 0.0), ("steepness", 1.0)):
+        for name, minimum, allowed in (("head", 0.0, "> 0"), ("steepness", 1.0, ">= 1")):
             value = getattr(self, name)
             if not isinstance(value, numbers.Real) or not float(value) >= minimum or value == 0:
-                raise ValueError(
-                    f"{name} must be a number >= {max(minimum, 1e-9):g}, got {as_written(value)}"
-                )
+                raise ValueError(f"{name} must be a number {allowed}, got {as_written(value)}")
         if not isinstance(self.geometric, bool):
             raise ValueError(f"geometric must be True or False, got {as_written(self.geometric)}")
 

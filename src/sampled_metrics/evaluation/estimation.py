@@ -222,7 +222,8 @@ def estimate_each(
     """Report for each recommender and metric the estimate by each estimator.
 
     Estimates are means over users as for :func:`estimate`. Their intervals leave out the bias of
-    the estimator, so they need not contain the exact metric; those of :func:`estimate` do.
+    the estimator, so they may miss the exact metric far more often than `confidence` says. The
+    identification interval of :func:`estimate` contains it that often if its assumption holds.
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ def estimate_each(
 
     See Also
     --------
-    estimate : One estimate with an interval that contains the exact metric.
+    estimate : One estimate, and an identification interval for the exact metric.
 
     Examples
     --------

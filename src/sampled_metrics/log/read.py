@@ -102,9 +102,9 @@ def read_log(
         shows that most users have the same negatives as another user.
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
-        because of a sampled rank. It only matters if some users have twice the negatives of
-        others: `estimate` and `compare` refuse a log that looks as if samples were doubled until a
-        negative was above the item, unless this is True.
+        because of a sampled rank. Without it, `estimate` and `compare` refuse a log if users with
+        fewer negatives than the largest number all have one above their item, and the numbers could
+        come from doubling (the last step may be smaller).
 
     Returns
     -------

@@ -468,8 +468,8 @@ def test_bad_input_is_named(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"head": 0}, "head must be a number >= 1e-09, got 0"),
-        ({"head": np.nan}, "head must be a number >= 1e-09, got nan"),
+        ({"head": 0}, "head must be a number > 0, got 0"),
+        ({"head": np.nan}, "head must be a number > 0, got nan"),
         ({"steepness": 0.5}, "steepness must be a number >= 1, got 0.5"),
         ({"steepness": "steep"}, "steepness must be a number >= 1, got 'steep'"),
     ],
