@@ -33,7 +33,7 @@ def is_pipe(path: Path) -> bool:
     """
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):  # there is none; whoever opens it says so
+    except (OSError, ValueError):  # missing: opening it will say so
         return False
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise ValueError(f"{named(path)} must be a file or a pipe, got a terminal or device")

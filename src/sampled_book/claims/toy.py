@@ -379,7 +379,7 @@ def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
     text = ", ".join(f"{count} averaged over the {name}s" for name, count in averaged.items())
     return judge(
         Trial(
-            f"{orders(bias)} orders with the bias as it is, {text}",
+            f"{orders(bias)} orders with the bias left in, {text}",
             ", ".join(necessary) == published,
         )
     )

@@ -97,9 +97,7 @@ def moments(
     """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size
     column_means = vectors.mean(axis=0)
-    vectors = (
-        vectors - column_means
-    )  # what is the same for all ranks then varies by nothing, to the digit
+    vectors = vectors - column_means  # centred first, so that constants have zero variance
     expected = np.empty((len(ranks), users, vectors.shape[1]))
     squares = np.empty((len(ranks), vectors.shape[1]))
     step = max(1, _BLOCK // (n_negatives + 1))
