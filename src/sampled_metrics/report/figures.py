@@ -10,6 +10,7 @@ import base64
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import singledispatch
 from itertools import cycle
@@ -439,10 +440,11 @@ def import_figures() -> None:
 def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
     """Names as matplotlib can show them: no mathematics, not too long, all different."""
     labels: dict[str, str] = {}
+    counts = Counter[str]()
     for name in dict.fromkeys(names):
         label = printable(name)
         label = label if len(label) <= longest else label[: longest - 1] + "…"
         label = label.replace("$", r"\$") or "–"
-        n_equal = sum(shown_label.split("\u2009#")[0] == label for shown_label in labels.values())
-        labels[name] = f"{label}\u2009#{n_equal + 1}" if n_equal else label
+        counts[label] += 1
+        labels[name] = f"{label}\u2009#{counts[label]}" if counts[label] > 1 else label
     return labels

@@ -184,9 +184,9 @@ class EstimatesProse(Prose):
         for (assumption, warrant), part in groups:
             scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
             lines.append(f"possible{scope}: {promise(str(assumption), str(warrant))}")
-        assumed, _, free_metrics = str(self.settings["assumed"]).partition("; nothing for ")
-        if lines and assumed != "nothing" and metric_name not in free_metrics.split(", "):
-            lines.append(f"assuming {assumed}")
+        assumed = self.settings["assumed"]
+        if lines and assumed.conditions and metric_name not in assumed.free_metrics:
+            lines.append(f"assuming {assumed.conditions_text}")
         return lines
 
 
@@ -250,7 +250,7 @@ class ComparisonProse(Prose):
         assumed, warrant = self.settings["assumed"], str(self.settings["warrant"])
         if warrant == LARGE_SAMPLE:
             return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
-        if assumed == "nothing":
+        if not assumed.conditions:
             return [f"possible: {promise(NONE, warrant)}"]
         is_decided = self.frame["verdict"] != "unknown"
         conditions = ["under the assumption of the verdict"] if is_decided.any() else []
