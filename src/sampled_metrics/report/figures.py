@@ -245,7 +245,7 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
 
 def comparison_panel(result: Comparison) -> Panel:
     """The corrected difference of each pair, in front of the identification interval."""
-    rows, compared_metric = result.frame, metric(str(result.settings["metric"]))
+    rows, compared_metric = result.frame, metric(result.settings["metric"])
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
     labels = [f"{names[first]} and {names[second]}" for first, second in pairs]
@@ -375,7 +375,7 @@ _LEAST_P = 1e-12
 
 @figure.register(Audit)
 def _(result: Audit) -> Figure:
-    checks, error_rate = result.frame, 1.0 - float(str(result.settings["confidence"]))
+    checks, error_rate = result.frame, 1.0 - result.settings["confidence"]
 
     def draw(ax: Axes) -> None:
         alarms = ", ".join(result.alarms)
