@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol, metric
+from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.bounds.identification import interval
 from sampled_metrics.readers import counts_above
 
-from ..checks import FloatArray, IntArray
 from ..data import benchmark
 from ..data.study import bundled_study
 
