@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 #: How often ranges and verdicts are right if nobody asks for another confidence.
 CONFIDENCE = 0.95
+#: The two-sided normal quantile of this confidence, to the two digits in common use.
+NORMAL_QUANTILE = 1.96
 #: No assumption on the true ranks.
 NONE = "none"
 #: Proved for any number of users.
