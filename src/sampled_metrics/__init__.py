@@ -6,100 +6,19 @@
 0.97
 """
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from importlib.metadata import version
-
-    from . import consistency, estimators, priors, readers, results, verdicts
-    from .adaptive import Adaptive, Stratified
-    from .auditing import audit
-    from .bounds.assumption import Assumption
-    from .bounds.identification import IncompatibleError, Interval, interval, shortest
-    from .estimators import Estimator
-    from .evaluation import compare, estimate, estimate_each
-    from .example import write_example
-    from .log.compact import Log
-    from .log.read import read_log
-    from .log_plans import plan
-    from .metrics import Metric, metric
-    from .protocol import Protocol
-    from .published_tables import published
-    from .ranking.exact import exact_ranks
-    from .ranking.factors import exact_ranks_from_factors
-    from .ranking.files import rank
-    from .ranking.intervals import RankIntervals
-    from .relevant_sets import RelevantSets
-    from .sequential import race
-
-    __version__ = version("sampled-metrics")
-
-__all__ = [
-    "Adaptive",
-    "Assumption",
-    "Estimator",
-    "IncompatibleError",
-    "Interval",
-    "Log",
-    "Metric",
-    "Protocol",
-    "RankIntervals",
-    "RelevantSets",
-    "Stratified",
-    "__version__",
-    "audit",
-    "compare",
-    "consistency",
-    "estimate",
-    "estimate_each",
-    "estimators",
-    "exact_ranks",
-    "exact_ranks_from_factors",
-    "interval",
-    "metric",
-    "plan",
-    "priors",
-    "published",
-    "race",
-    "rank",
-    "read_log",
-    "readers",
-    "results",
-    "shortest",
-    "verdicts",
-    "write_example",
-]
-
-#: The module of each name; a name that is not here is a module.
-_HOMES = {
-    "Adaptive": "adaptive",
-    "Assumption": "bounds.assumption",
-    "Estimator": "estimators",
-    "IncompatibleError": "bounds.identification",
-    "Interval": "bounds.identification",
-    "Log": "log.compact",
-    "Metric": "metrics",
-    "Protocol": "protocol",
-    "RankIntervals": "ranking.intervals",
-    "RelevantSets": "relevant_sets",
-    "Stratified": "adaptive",
-    "audit": "auditing",
-    "compare": "evaluation",
-    "estimate": "evaluation",
-    "estimate_each": "evaluation",
-    "exact_ranks": "ranking.exact",
-    "exact_ranks_from_factors": "ranking.factors",
-    "interval": "bounds.identification",
-    "metric": "metrics",
-    "plan": "log_plans",
-    "published": "published_tables",
-    "race": "sequential",
-    "rank": "ranking.files",
-    "read_log": "log.read",
-    "shortest": "bounds.identification",
-    "write_example": "example",
+#: The module of each public name, None for modules, as listed in the stub for type checkers.
+_MODULES = {
+    name.name: node.module
+    for node in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ImportFrom)
+    for name in node.names
 }
+__all__ = sorted([*_MODULES, "__version__"])
 
 
 def __dir__() -> list[str]:
@@ -114,7 +33,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("sampled-metrics")
-    module = import_module(f".{_HOMES.get(name, name)}", __name__)
-    attribute = getattr(module, name) if name in _HOMES else module
+    module = _MODULES[name]
+    imported = import_module(f".{module or name}", __name__)
+    attribute = getattr(imported, name) if module else imported
     globals()[name] = attribute
     return attribute

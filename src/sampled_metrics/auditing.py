@@ -26,7 +26,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from . import _ranges
-from ._confidence import CONFIDENCE
+from ._confidence import CONFIDENCE, NORMAL_QUANTILE
 from ._threads import one_thread
 from ._validate import (
     FloatArray,
@@ -392,7 +392,8 @@ def _power(
         return None
     value = float(brentq(lambda power: scores(power).sum(), low, high, xtol=1e-4))
     slope = (scores(value + 1e-3).sum() - scores(value - 1e-3).sum()) / 2e-3
-    half_width = 1.96 * float(np.sqrt((scores(value) ** 2).sum()) / abs(slope))
+    standard_error = float(np.sqrt((scores(value) ** 2).sum()) / abs(slope))
+    half_width = NORMAL_QUANTILE * standard_error
     return _Power(value, value - half_width, value + half_width)
 
 

@@ -13,9 +13,9 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -35,66 +35,6 @@ _LONGEST = 1_000  # characters of an error or a warning
 #: The forms of a log, for the help.
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
 
-#: For each command a summary, a description, and an example that works as pasted.
-COMMANDS = {
-    "estimate": (
-        "Estimate exact metrics from a sampled evaluation.",
-        "The table has for each recommender and metric what was reported, an estimate with its "
-        "standard error, all exact values that the sample leaves possible, and what a sentence may "
-        "quote.",
-        "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
-    ),
-    "compare": (
-        "Say which recommender beats which, and under what assumption.",
-        "A sentence for each pair says who beats whom, with the assumption and the warrant of the "
-        "verdict, or what would settle it. The table has the reported difference, the corrected "
-        "one, and the exact differences that the sample leaves possible. The chance that any "
-        "verdict on the log's pairs by this metric is wrong is at most 1 less the confidence, if "
-        "the verdict's assumption holds. This is proved for users drawn from a population at "
-        "random, and for its exact metrics. A verdict with no assumption on the ranks holds for "
-        "the log's own users, too.",
-        "sampled-metrics compare bundled --metric ndcg@10",
-    ),
-    "published": (
-        "Read a published table: what its averages leave possible, and whether they can be.",
-        "The table has for each method and metric what is printed, and all exact values that the "
-        "printed numbers leave possible, their digits and the draws of the negatives counted: "
-        "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
-        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges are "
-        "proved. The last column is a guess. A row that cannot be is named.",
-        "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
-        "--n-negatives 50 --users 300 --no-replacement",
-    ),
-    "plan": (
-        "Find how many negatives or users an evaluation needs.",
-        "Needed are as many as make the verdict on two recommenders right with the given "
-        "probability; the last row of each pair says what it costs to rank all items instead. The "
-        "recommenders' true ranks are taken to be as evenly distributed as a log allows.",
-        "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
-    ),
-    "rank": (
-        "Rank held-out items exactly, so that nobody needs to sample.",
-        "Items are ranked by factors among all items that their user was not trained on, in "
-        "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
-        "and in columns of their own; --among irrelevant leaves them out.",
-        "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
-        "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
-    ),
-    "audit": (
-        "Test whether logged negatives are what they claim to be.",
-        "They should be uniform over the candidates, as many for each user, without positives and "
-        "without duplicates.",
-        "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
-        "--positives toy/positives.csv",
-    ),
-    "example": (
-        "Write a folder of small files to try the other commands on.",
-        "They are factors, a training set, held-out items, negatives and a log.",
-        "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
-        "--n-negatives 50 --no-replacement",
-    ),
-}
-
 _LOG = """\
 LOG is a CSV or Parquet file with a row for each held-out item: recommender, user and rank (among
 the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
@@ -108,6 +48,7 @@ Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last t
 items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
 trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
 of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
+
 """
 
 _TABLE = """\
@@ -115,11 +56,8 @@ TABLE is a CSV file with a row for each method: columns method, dataset where th
 one for each metric, named as papers do (HR@10, Recall@10, NDCG@10, MRR). Numbers are taken as they
 are printed, 0.250 or 25.0%, since the last digit says how far they were rounded. Columns n_items,
 n_negatives and users may say what differs from row to row. Each user has one held-out item.
+
 """
-
-
-#: Arguments of functions whose names differ from the option.
-_ARGUMENTS = {("plan", "users"): "n_users", ("rank", "tolerance"): "relative_tolerance"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,14 +76,14 @@ class _Parser(argparse.ArgumentParser):
         """Replace the names of arguments in a library's message by options."""
         for command, parser in self.commands.items():
             for action in parser._actions:
-                for flag in action.option_strings:
+                for flag in [flag for flag in action.option_strings if flag.startswith("--")]:
                     name = flag.removeprefix("--no-").removeprefix("--").replace("-", "_")
                     setting = f"{name}={'False' if flag.startswith('--no-') else 'True'}"
                     if action.nargs == 0 and flag not in sentence:
                         sentence = sentence.replace(setting, flag)
                     is_set = getattr(arguments, action.dest, action.default) != action.default
                     if command == getattr(arguments, "command", None) and is_set:
-                        argument = _ARGUMENTS.get((command, name), name)
+                        argument = action.dest.removeprefix("no_")
                         sentence = re.sub(rf"^{argument}(?= must )", flag, sentence)
         return sentence
 
@@ -280,7 +218,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from .results import Result
 
     log, table_path, page_path = _opened(arguments, files)
-    options = _given(arguments, "n_items max_negatives progress") | {"n_users": arguments.users}
+    options = _given(arguments, "n_items n_users max_negatives progress")
     if arguments.estimators:
         options["estimators"] = arguments.estimators
     if arguments.curve and page_path is None:
@@ -310,8 +248,7 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.items,
         arguments.test,
         arguments.train,
-        relative_tolerance=arguments.tolerance,
-        **_given(arguments, "score item_bias among output cluster progress"),
+        **_given(arguments, "score item_bias relative_tolerance among output cluster progress"),
     )
     n_several = int((ranks.frame["n_relevant"] > 1).sum())
     counted = "are counted as candidates" if arguments.among == "all" else "are no candidates"
@@ -488,17 +425,17 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=version("sampled-metrics"))
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = parsers = {}
-    for name, (summary, details, example) in COMMANDS.items():
-        code = "".join(f"  {line}\n" for line in example.splitlines())
-        intro = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
-        intro = _TABLE + "\n" if name == "published" else intro
+    for name, command in COMMANDS.items():
+        code = "".join(f"  {line}\n" for line in command.example.splitlines())
+        description = textwrap.fill(f"{command.summary} {command.details}", 78)
         parsers[name] = commands.add_parser(
-            name, help=summary, description=textwrap.fill(f"{summary} {details}", 78),
-            epilog=f"{intro}example:\n{code}", formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=command.summary, description=description,
+            epilog=f"{command.input_format}example:\n{code}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
-        parsers[name].set_defaults(run=globals()[f"_{name}"])
+        parsers[name].set_defaults(run=command.run)
         add = partial(_add, parsers[name])
-        globals()[f"_{name}_options"](add)
+        command.add_options(add)
         if name != "example":
             add("--quiet", "show no progress")
     return parser
@@ -546,7 +483,7 @@ def _estimate_options(add: partial[None]) -> None:
 def _compare_options(add: partial[None]) -> None:
     _log_options(add)
     _assume_option(add, "geometric")
-    add("--metric NAME", "such as ndcg@10", required=True)
+    _metric_option(add)
     add("--estimator NAME", "what the corrected difference is computed with")
 
 
@@ -565,15 +502,13 @@ def _published_options(add: partial[None]) -> None:
     add("--orders",
         "show instead, for each two methods, whether the table tells which is better")
     _assume_option(add)
-    add("--confidence P", "how often, at least, all that is said of a data set is right; "
-        f"default: {CONFIDENCE}", default=CONFIDENCE)
-    _output_options(add)
+    _output_options(add, "how often, at least, all that is said of a data set is right")
 
 
 def _plan_options(add: partial[None]) -> None:
     _log_options(add, plan=True)
-    add("--metric NAME", "such as ndcg@10", required=True)
-    add("--users U", "users of the planned evaluation; default: those of the log")
+    _metric_option(add)
+    add("--users U", "users of the planned evaluation; default: those of the log", dest="n_users")
     add("--estimators NAME...",
         "some of naive, rank estimate, monotone, bias-variance; default: all of them")
     add("--max-negatives M", "most negatives to consider; default: 1000")
@@ -597,7 +532,8 @@ def _rank_options(add: partial[None]) -> None:
         choices=("dot", "cosine", "euclidean"), default="dot")
     add("--item-bias FILE", "what is added to each item's score, one number a row")
     add("--tolerance T", "scores that differ by less than this part of the held-out item's are "
-        "tied; default: 0, products then being compared without rounding", default=0.0)
+        "tied; default: 0, products then being compared without rounding", default=0.0,
+        dest="relative_tolerance")
     add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
         "for N processes; a command that was killed goes on where it was when it is given again")
     add("--among", "whether a user's other held-out items are candidates, as they are by default, "
@@ -619,9 +555,7 @@ def _audit_options(add: partial[None]) -> None:
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
-    add("--confidence P", f"probability of no false alarm in any check; default: {CONFIDENCE}",
-        default=CONFIDENCE)
-    _output_options(add)
+    _output_options(add, "probability of no false alarm in any check")
 
 
 def _example_options(add: partial[None]) -> None:
@@ -650,9 +584,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         "verdict is proved then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
         "at random: accept a log that looks as if samples were doubled because of their ranks")
-    help_text = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
-    add("--confidence P", f"{help_text}; default: {CONFIDENCE}", default=CONFIDENCE)
-    _output_options(add)
+    _output_options(
+        add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
     add("--report HTML", "also write a page with tables, figures and verdicts")
 
 
@@ -663,9 +596,91 @@ def _assume_option(add: partial[None], *extras: str) -> None:
         choices=("decreasing", *extras, "nothing"), default="decreasing")
 
 
-def _output_options(add: partial[None]) -> None:
+def _metric_option(add: partial[None]) -> None:
+    add("--metric NAME", "such as ndcg@10", required=True)
+
+
+def _output_options(add: partial[None], confidence: str) -> None:
+    add("--confidence P", f"{confidence}; default: {CONFIDENCE}", default=CONFIDENCE)
     add("--format", "default: table, or what the name of OUTPUT ends in", choices=FORMATS)
     add("-o,--output OUTPUT", "write the table to a file")
+
+
+@dataclass(frozen=True)
+class _Command:
+    """A command, the texts of its help, and an example that works as pasted."""
+
+    run: Callable[[argparse.Namespace, _Files], None]
+    add_options: Callable[[partial[None]], None]
+    summary: str
+    details: str
+    example: str
+    input_format: str = ""
+
+
+#: In the order of the help.
+COMMANDS = {
+    "estimate": _Command(_estimate, _estimate_options,
+        "Estimate exact metrics from a sampled evaluation.",
+        "The table has for each recommender and metric what was reported, an estimate with its "
+        "standard error, all exact values that the sample leaves possible, and what a sentence may "
+        "quote.",
+        "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
+        _LOG,
+    ),
+    "compare": _Command(_compare, _compare_options,
+        "Say which recommender beats which, and under what assumption.",
+        "A sentence for each pair says who beats whom, with the assumption and the warrant of the "
+        "verdict, or what would settle it. The table has the reported difference, the corrected "
+        "one, and the exact differences that the sample leaves possible. The chance that any "
+        "verdict on the log's pairs by this metric is wrong is at most 1 less the confidence, if "
+        "the verdict's assumption holds. This is proved for users drawn from a population at "
+        "random, and for its exact metrics. A verdict with no assumption on the ranks holds for "
+        "the log's own users, too.",
+        "sampled-metrics compare bundled --metric ndcg@10",
+        _LOG,
+    ),
+    "published": _Command(_published, _published_options,
+        "Read a published table: what its averages leave possible, and whether they can be.",
+        "The table has for each method and metric what is printed, and all exact values that the "
+        "printed numbers leave possible, their digits and the draws of the negatives counted: "
+        "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
+        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges are "
+        "proved. The last column is a guess. A row that cannot be is named.",
+        "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
+        "--n-negatives 50 --users 300 --no-replacement",
+        _TABLE,
+    ),
+    "plan": _Command(_plan, _plan_options,
+        "Find how many negatives or users an evaluation needs.",
+        "Needed are as many as make the verdict on two recommenders right with the given "
+        "probability; the last row of each pair says what it costs to rank all items instead. The "
+        "recommenders' true ranks are taken to be as evenly distributed as a log allows.",
+        "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
+        _LOG,
+    ),
+    "rank": _Command(_rank, _rank_options,
+        "Rank held-out items exactly, so that nobody needs to sample.",
+        "Items are ranked by factors among all items that their user was not trained on, in "
+        "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
+        "and in columns of their own; --among irrelevant leaves them out.",
+        "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
+        "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
+    ),
+    "audit": _Command(_audit, _audit_options,
+        "Test whether logged negatives are what they claim to be.",
+        "They should be uniform over the candidates, as many for each user, without positives and "
+        "without duplicates.",
+        "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
+        "--positives toy/positives.csv",
+    ),
+    "example": _Command(_example, _example_options,
+        "Write a folder of small files to try the other commands on.",
+        "They are factors, a training set, held-out items, negatives and a log.",
+        "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
+        "--n-negatives 50 --no-replacement",
+    ),
+}
 # fmt: on
 
 

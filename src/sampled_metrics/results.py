@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .log.compact import Log
-    from .report.text import Prose
 
 
 def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
@@ -76,36 +75,38 @@ class Result:
     """
 
     frame: pd.DataFrame
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     source: Mapping[str, object] = field(default_factory=dict, kw_only=True)
 
     @property
-    def _prose(self) -> Prose:
-        from .report.text import prose
-
-        return prose(self)
-
-    @property
     def shown(self) -> pd.DataFrame:
         """The table as it is printed: bounds rounded outwards, each range in one column."""
-        return self._prose.shown()
+        from .report import text
+
+        return text.shown(self)
 
     @property
     def sentences(self) -> list[str]:
         """The table in sentences, such as the verdict on each pair; may be empty."""
-        return self._prose.sentences()
+        from .report import text
+
+        return text.sentences(self)
 
     def promises(self, metric: str | None = None) -> list[str]:
         """Assumption and warrant of the ranges in sentences, of all metrics or of the one named.
 
         For a plan: definitions of the words *enough* and *race*.
         """
-        return self._prose.promises(metric)
+        from .report import text
+
+        return text.promises(self, metric)
 
     def summary(self) -> str:
         """The sentences, the table and the notes, as the command line prints them."""
-        return self._prose.summary()
+        from .report import text
+
+        return text.summary(self)
 
     def __repr__(self) -> str:
         return self.summary().rstrip("\n")
@@ -113,7 +114,7 @@ class Result:
     def _repr_html_(self) -> str:
         from .report import html
 
-        return html.table(self.shown, self._prose.made_with, self.notes)
+        return html.table(self)
 
     def to_html(self) -> str:
         """The page of the result, with its figures and definitions.
@@ -135,9 +136,9 @@ class Result:
         caption, label : str, optional
             LaTeX of the caption, and the label. Without both, the result is a bare ``tabular``.
         """
-        from .report.text import latex
+        from .report import text
 
-        return latex(self.shown, caption, label)
+        return text.latex(self.shown, caption, label)
 
     def to_text(self, kind: str = "table") -> str:
         """The table as text.
@@ -152,11 +153,11 @@ class Result:
         ValueError
             If `kind` is not one of these.
         """
-        from .report.text import formatted
+        from .report import text
 
         if kind == "table":
-            return self._prose.summary(notes=False)
-        return formatted(self.shown if kind == "markdown" else self.frame, kind)
+            return text.summary(self, notes=False)
+        return text.formatted(self.shown if kind == "markdown" else self.frame, kind)
 
     def write(self, path: str | Path) -> Path:
         """Write a file, which appears under its name only when it is complete.

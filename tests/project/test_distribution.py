@@ -43,7 +43,7 @@ def contents(archive):
 def test_it_holds_the_library_and_neither_the_laboratory_nor_mathjax(built):
     names = contents(built)
     inside = [name.removeprefix("src/") for name in names]
-    for needed in ("__init__.py", "py.typed", "data/log.npz"):
+    for needed in ("__init__.py", "__init__.pyi", "py.typed", "data/log.npz"):
         assert f"sampled_metrics/{needed}" in inside
     assert not [name for name in names if "sampled_book" in name or "mathjax" in name]
     assert not [name for name in names if name.startswith(("book/", "benchmarks/"))]

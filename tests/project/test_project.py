@@ -239,11 +239,6 @@ def test_the_library_is_tested_without_the_laboratory():
         assert not laboratory.search(path.read_text(encoding="utf-8")), path
 
 
-def test_the_laboratory_has_its_own_checks_of_arguments():
-    for path in (ROOT / "src/sampled_book").rglob("*.py"):
-        assert "sampled_metrics._validate" not in path.read_text(encoding="utf-8"), path
-
-
 #: Rooms and modules of the library: each imports from those before it.
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",

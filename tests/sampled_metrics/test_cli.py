@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import cli, evaluation, log_plans
+from sampled_metrics import evaluation, log_plans
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.log import read as logs
 from sampled_metrics.log.read import read_log
@@ -90,7 +90,7 @@ def words_of(line: str) -> list[str]:
     return words
 
 
-EXAMPLES = [line for *_, example in COMMANDS.values() for line in example.splitlines()]
+EXAMPLES = [line for command in COMMANDS.values() for line in command.example.splitlines()]
 SHOWN = [*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]
 #: Of lines with the same words in another order, the last: argparse takes them in any.
 LINES = list({frozenset(words_of(line)): line for line in SHOWN}.values())
@@ -137,7 +137,8 @@ def test_a_page_shows_every_command(page: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_ends_in_the_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = help_of(command, capsys).split("example:\n")[1].splitlines()
-    assert [line.strip() for line in lines if line.strip()] == COMMANDS[command][2].splitlines()
+    example = COMMANDS[command].example.splitlines()
+    assert [line.strip() for line in lines if line.strip()] == example
     assert any(words_of(line.strip())[0] == command for line in lines if line.strip())
 
 
@@ -772,5 +773,5 @@ def test_every_command_is_listed_once(capsys: pytest.CaptureFixture[str]) -> Non
     stdout = capsys.readouterr().out
     for command in COMMANDS:
         assert re.search(rf"^    {command}( |$)", stdout, flags=re.M)
-        assert callable(getattr(cli, f"_{command}"))
+        assert callable(COMMANDS[command].run)
     assert set(FORMATS) == {"table", "json", "csv", "markdown"}

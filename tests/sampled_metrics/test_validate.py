@@ -2,11 +2,12 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_metrics._validate import integer, integers
+from sampled_metrics._validate import floats, integer, integers
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.readers import from_scores, ranx, recbole, rectools
 from sampled_metrics.relevant_sets import RelevantSets
@@ -41,7 +42,14 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: integers([2**63], "n", 0),
         lambda: integers([1e300], "n", 0),
         lambda: integers([[1], [1, 2]], "n", 0),
+        lambda: integers([0.5], "n", 0),
+        lambda: integers([np.nan], "n", 0),
+        lambda: integers([-1], "n", 0),
+        lambda: integers([9], "n", 0, 8),
         lambda: integer(10**5_000, "n", 0, 9),
+        lambda: integer(True, "n", 0),
+        lambda: floats([HUGE], "values"),
+        lambda: floats([[1], [1, 2]], "values"),
     ],
 )  # fmt: skip
 def test_what_is_shown_of_a_value_fits_a_sentence(call):

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from sampled_metrics import metric
+from sampled_metrics._confidence import CONFIDENCE
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
@@ -168,7 +169,7 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
         for key, assumption in (("nothing", "nothing"), ("shape", "decreasing"))
         for has_assumption in [possible["assumed"] == assumption]
     }
-    upper = float(beta.ppf(0.95, wrong + 1, len(decided) - wrong))
+    upper = float(beta.ppf(CONFIDENCE, wrong + 1, len(decided) - wrong))
     return {
         "all-said": f"{len(decided):,}",
         "all-logs": int(verdicts["draw"].max()) + 1,

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.estimators import Estimator
 
-from ..checks import FloatArray
 from ..display import figures
 from ..display.tables import Frame, Texts
 from ..experiments.theory import observed

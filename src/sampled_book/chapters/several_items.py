@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from sampled_metrics import Metric, Protocol
+from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.estimators import Estimator
 
-from ..checks import FloatArray, IntArray
 from ..display.tables import Frame, Texts
 from ..experiments.theory import variance_of_set
 

@@ -208,10 +208,11 @@ def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
     ranks_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
     ranks_b = np.full((trials, 20), 12)
     drawn = (protocol.draw(ranks_b, rng) - protocol.draw(ranks_a, rng)) / 100
+    error_rate = 1.0 - _confidence.CONFIDENCE
     return {
         "log_trials": trials,
-        "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= 0.05).sum()),
-        "log_bet": sum(against(values, -1.0, 1.0)[1] <= 0.05 for values in drawn),
+        "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= error_rate).sum()),
+        "log_bet": sum(against(values, -1.0, 1.0)[1] <= error_rate for values in drawn),
     }
 
 

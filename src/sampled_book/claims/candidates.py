@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from sampled_metrics._confidence import CONFIDENCE
+
 from ..experiments.candidates import add_share_ranked, bundled_lists, published_table
 from .finding import Finding, Trial, judge, listed, read_list
 
@@ -18,7 +20,7 @@ def users_listed(published: str, name: str) -> Finding:
     return judge(Trial(f"{users:,} users with a list", users == _count(published)))
 
 
-def drawn_at_random(published: str, name: str, level: float = 0.05) -> Finding:
+def drawn_at_random(published: str, name: str, level: float = 1.0 - CONFIDENCE) -> Finding:
     """Whether a list has so many candidates, drawn uniformly from all items without replacement.
 
     No list may have an item twice, and no test of uniformity may raise the alarm at `level`, which

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from sampled_metrics import metric
+from sampled_metrics._confidence import NORMAL_QUANTILE
 
 from ..data.study import BUNDLED, Study, bundled_study, standing
 from ..experiments.theory import HANDFUL, Standing
@@ -572,7 +573,7 @@ def _clearly(data: str, reversals: dict[tuple[str, str], list[tuple[str, int]]])
     return texts
 
 
-def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
+def significance_depends(published: str, kind: str, z: float = NORMAL_QUANTILE) -> Finding:
     """Whether a difference's significance "depends" on the number of decoys, for some pair."""
     sizes = (5, 20, 100, 500)
 
@@ -695,7 +696,9 @@ def without_ratings(data: str, published: str, kinds: list[str]) -> Case:
     )
 
 
-def most_reliable(published: str, sizes: list[int], kind: str, z: float = 1.96) -> Finding:
+def most_reliable(
+    published: str, sizes: list[int], kind: str, z: float = NORMAL_QUANTILE
+) -> Finding:
     """The protocol that orders the most pairs significantly, and the same way on both data sets.
 
     Protocols are "test items", all items, and so many decoys; one that no other exceeds is it.
@@ -739,7 +742,7 @@ def rank_consistent(data: str, published: str, kinds: list[str]) -> Case:
     return word == published, f"{share:.1%} of {len(agreements)}"
 
 
-def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> Finding:
+def significant_by_metric(published: str, kinds: list[str], z: float = NORMAL_QUANTILE) -> Finding:
     """Whether two metrics with one order of two recommenders "differ" in its significance."""
     one_of(published, "differ", "agree")
     texts = []

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..checks import FloatArray, IntArray
+from sampled_metrics._validate import FloatArray, IntArray
 
 #: What each recommender is given; all else is LensKit's default.
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -32,10 +32,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 
+from sampled_metrics._validate import IntArray, as_written
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import IntArray, as_written
 from . import bundle, datasets
 
 NAME = "sampled_book.data.benchmark"

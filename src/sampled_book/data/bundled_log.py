@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sampled_metrics._validate import generator, integer
 from sampled_metrics.log.read import BUNDLE, BUNDLED_NEGATIVES
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import generator, integer
 from . import bundle
 
 BUNDLED_SEED = 20_200

@@ -31,9 +31,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sampled_metrics._files import put
+from sampled_metrics._validate import IntArray, as_written, integers
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import IntArray, as_written, integers
 from . import bundle
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"

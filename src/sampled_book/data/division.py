@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..checks import (
+from sampled_metrics._validate import (
     FloatArray,
     IntArray,
     as_written,

@@ -14,6 +14,7 @@ import pandas as pd
 
 import sampled_metrics as sm
 from sampled_metrics import metric
+from sampled_metrics._confidence import CONFIDENCE
 
 DATA = Path(__file__).parent / "published"
 #: The metrics that both halves of S3-Rec's tables have.
@@ -96,7 +97,7 @@ def as_published(dataset: str) -> pd.DataFrame:
     return wide.loc[methods].reset_index()
 
 
-def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+def bounds(confidence: float = CONFIDENCE, **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Bounds and orders from the sampled halves of S3-Rec's tables, with a column for the exact
     half; options are those of :func:`sampled_metrics.published`. Meituan is
     left out: neither its users nor its items are published.

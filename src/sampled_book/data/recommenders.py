@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
+from sampled_metrics._validate import FloatArray, as_written, integer
 from sampled_metrics.metrics import metric
 from sampled_metrics.ranking.exact import ScoreBlocks, exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import FloatArray, as_written, integer
 from . import bundle, bundled_log, datasets
 
 #: Equal scores of Y and Z may differ in float64 by their rounding, which is below 1e-12 of their

@@ -30,16 +30,16 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from sampled_metrics._files import put
-from sampled_metrics.metrics import Metric
-from sampled_metrics.relevant_sets import RelevantSets
-
-from ..checks import (
+from sampled_metrics._validate import (
     FloatArray,
     IntArray,
     as_written,
     integer,
     integers,
 )
+from sampled_metrics.metrics import Metric
+from sampled_metrics.relevant_sets import RelevantSets
+
 from ..experiments.theory import Standing, expected_gain
 from . import _lenskit, bundle, datasets
 from .division import N_TEST, Division, split

@@ -16,13 +16,13 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from sampled_metrics._validate import IntArray
 from sampled_metrics.auditing import audit
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.planning import curve
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.verdicts import verdict
 
-from ..checks import IntArray
 from ..data import bundle, datasets
 from ..data.datasets import BUNDLE
 

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
+from sampled_metrics._validate import FloatArray, as_written, floats, integer, integers
 from sampled_metrics.metrics import Metric
 from sampled_metrics.numerics.distributions import log_hypergeometric
 from sampled_metrics.ranking.intervals import RankIntervals
-
-from ..checks import FloatArray, as_written, floats, integer, integers
 
 PLACEMENTS = ("random", "above")
 

@@ -25,6 +25,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 from sampled_metrics import _confidence, estimators, evaluation, priors
+from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.log.compact import Log
@@ -33,7 +34,6 @@ from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import FloatArray, as_written
 from ..data import benchmark, bundle
 from ..data.bundled_log import simulate
 from ..display.tables import Lookup, Table

@@ -25,13 +25,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sampled_metrics import evaluation
+from sampled_metrics._validate import FloatArray, IntArray, integer
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric as parsed
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import pykeen
 
-from ..checks import FloatArray, IntArray, integer
 from ..data import benchmark, bundle, datasets
 from . import evidence
 

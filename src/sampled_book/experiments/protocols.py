@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..checks import FloatArray
 from .theory import HANDFUL, users_behind
 
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol, metric
+from sampled_metrics._confidence import NORMAL_QUANTILE
+from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.bounds.identification import interval
 from sampled_metrics.readers import counts_above
 
-from ..checks import FloatArray, IntArray
 from ..data import benchmark
 from ..data.study import bundled_study
 
@@ -159,8 +160,9 @@ class Weighted:
     def covered(self) -> float:
         """Share of the logs whose 95% interval, from the spread of its users, holds the exact."""
         users = self.estimated.shape[1]
-        error = self.estimated.std(axis=1, ddof=1) / np.sqrt(users)
-        return float((np.abs(self.estimated.mean(axis=1) - self.exact) < 1.96 * error).mean())
+        standard_error = self.estimated.std(axis=1, ddof=1) / np.sqrt(users)
+        error = np.abs(self.estimated.mean(axis=1) - self.exact)
+        return float((error < NORMAL_QUANTILE * standard_error).mean())
 
 
 def weighted(

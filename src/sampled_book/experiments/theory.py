@@ -17,13 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from sampled_metrics import Metric, Protocol, RelevantSets, estimators, metric, priors
 from sampled_metrics._threads import one_thread
-from sampled_metrics.consistency import sign
-from sampled_metrics.estimators import Estimator, Prior
-from sampled_metrics.metrics import relevant_set
-from sampled_metrics.numerics.distributions import log_law
-from sampled_metrics.protocol import Design, checked, one_size
-
-from ..checks import (
+from sampled_metrics._validate import (
     FloatArray,
     IntArray,
     as_written,
@@ -32,6 +26,11 @@ from ..checks import (
     integer,
     integers,
 )
+from sampled_metrics.consistency import sign
+from sampled_metrics.estimators import Estimator, Prior
+from sampled_metrics.metrics import relevant_set
+from sampled_metrics.numerics.distributions import log_law
+from sampled_metrics.protocol import Design, checked, one_size
 
 #: Entries of a conditional distribution that are held at once.
 _BLOCK = 1 << 20

@@ -230,11 +230,10 @@ def compare(
     if not log.weighted:
         settings["gamma"] = values.gamma
     settings["confidence"] = level
-    settings["assumed"] = (
-        "nothing" if unbiased or metric_assumption is None else f"that {metric_assumption}"
-    )
+    assumes_nothing = unbiased or metric_assumption is None
+    settings["assumed"] = _confidence.Assumed(() if assumes_nothing else (metric_assumption,))
     if log.weighted:
-        settings["assumed"] = "that n_above is without bias"
+        settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
     settings["warrant"] = _confidence.LARGE_SAMPLE if log.weighted else _confidence.PROVED
     return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import _confidence, _progress
-from .._confidence import CONFIDENCE
+from .. import _progress
+from .._confidence import CONFIDENCE, NONE, Assumed
 from .._threads import one_thread
 from .._validate import checked_confidence
 from ..bounds.assumption import Assumption, checked_assumption
@@ -425,25 +425,21 @@ def _ranges_of(
     return intervals, interval_notes + notes
 
 
-def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> str:
-    """The assumption of the intervals in words, for the settings."""
-    assuming_metrics = set(frame.loc[frame["assumption"] != _confidence.NONE, "metric"])
+def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> Assumed:
+    """What the intervals assume, for the settings."""
+    assuming_metrics = set(frame.loc[frame["assumption"] != NONE, "metric"])
     free_metrics = [metric.name for metric in assumptions if metric.name not in assuming_metrics]
     if len(free_metrics) == len(assumptions):
-        return "nothing"
+        return Assumed()
     assumption = next(filter(None, assumptions.values()))
-    return f"that {assumption}" + (
-        f"; nothing for {', '.join(free_metrics)}" if free_metrics else ""
-    )
+    return Assumed((assumption,), tuple(free_metrics))
 
 
-def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> str:
-    """The assumption on weighted negatives and true ranks in words, for the settings."""
-    assumptions = ["that n_above is without bias"] if "n_above" in log.kinds else []
+def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> Assumed:
+    """What is assumed of weighted negatives and of true ranks, for the settings."""
+    conditions: list[object] = ["n_above is without bias"] if "n_above" in log.kinds else []
     if log.protocol is not None:
-        assumptions.append(
-            "that all users' negatives are drawn from the same items but their own one"
-        )
-        if not frame["assumption"].isin([_confidence.NONE, ""]).all():
-            assumptions.append(f"that {assumption}")
-    return "; ".join(assumptions)
+        conditions.append("all users' negatives are drawn from the same items but their own one")
+        if not frame["assumption"].isin([NONE, ""]).all():
+            conditions.append(assumption)
+    return Assumed(tuple(conditions))

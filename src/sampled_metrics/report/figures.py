@@ -10,6 +10,7 @@ import base64
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import singledispatch
 from itertools import cycle
@@ -244,7 +245,7 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
 
 def comparison_panel(result: Comparison) -> Panel:
     """The corrected difference of each pair, in front of the identification interval."""
-    rows, compared_metric = result.frame, metric(str(result.settings["metric"]))
+    rows, compared_metric = result.frame, metric(result.settings["metric"])
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
     labels = [f"{names[first]} and {names[second]}" for first, second in pairs]
@@ -374,7 +375,7 @@ _LEAST_P = 1e-12
 
 @figure.register(Audit)
 def _(result: Audit) -> Figure:
-    checks, error_rate = result.frame, 1.0 - float(str(result.settings["confidence"]))
+    checks, error_rate = result.frame, 1.0 - result.settings["confidence"]
 
     def draw(ax: Axes) -> None:
         alarms = ", ".join(result.alarms)
@@ -439,10 +440,11 @@ def import_figures() -> None:
 def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
     """Names as matplotlib can show them: no mathematics, not too long, all different."""
     labels: dict[str, str] = {}
+    counts = Counter[str]()
     for name in dict.fromkeys(names):
         label = printable(name)
         label = label if len(label) <= longest else label[: longest - 1] + "…"
         label = label.replace("$", r"\$") or "–"
-        n_equal = sum(shown_label.split("\u2009#")[0] == label for shown_label in labels.values())
-        labels[name] = f"{label}\u2009#{n_equal + 1}" if n_equal else label
+        counts[label] += 1
+        labels[name] = f"{label}\u2009#{counts[label]}" if counts[label] > 1 else label
     return labels

@@ -7,7 +7,7 @@ templates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import singledispatch
 
 import pandas as pd
@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ..metrics import metric
 from ..results import Comparison, Estimates, Plan, Result
 from .figures import VARIED, comparison_panel, estimates_panel, image, plan_panel
-from .text import pair_name, prose, text
+from .text import made_with, pair_name, text
 
 #: Definitions of the terms on the pages.
 DEFINITIONS = {
@@ -85,7 +85,7 @@ def _filled(template: str, **values: object) -> str:
 @singledispatch
 def page(result: Result) -> str:
     """The page of a result as HTML."""
-    return of_table(type(result).__name__, result.shown, prose(result).made_with, result.notes)
+    return _filled("result.html", title=type(result).__name__, **_parts(result))
 
 
 @page.register
@@ -97,7 +97,7 @@ def _(result: Estimates) -> str:
 def _(result: Comparison) -> str:
     if result.estimates is None:
         return of_comparison(result, result.source or result.settings)
-    compared = {str(result.settings["metric"]): result}
+    compared = {result.settings["metric"]: result}
     return of_estimates(result.estimates, compared, result.source)
 
 
@@ -149,7 +149,7 @@ def of_estimates(
 
 def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     """The page of a comparison without estimates."""
-    label = metric(str(comparison.settings["metric"])).label
+    label = metric(comparison.settings["metric"]).label
     return _filled(
         "comparison.html",
         label=label,
@@ -183,14 +183,13 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
     )
 
 
-def of_table(title: str, frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
-    """The page of a table."""
-    return _filled("result.html", title=title, frame=frame, caption=caption, notes=notes)
-
-
-def table(frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
+def table(result: Result) -> str:
     """A table as a notebook shows it, with the notes below."""
-    return _filled("table.html", frame=frame, caption=caption, notes=notes)
+    return _filled("table.html", **_parts(result))
+
+
+def _parts(result: Result) -> dict[str, object]:
+    return {"frame": result.shown, "caption": made_with(result), "notes": result.notes}
 
 
 def _defined(names: Iterable[str]) -> dict[str, str]:

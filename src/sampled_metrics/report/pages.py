@@ -31,7 +31,7 @@ def with_estimates(comparison: Comparison, log: Log, **options: Any) -> Comparis
 
     `options` are those of :func:`~sampled_metrics.estimate`, as given to `compare`.
     """
-    estimates = evaluation.estimate(log, [str(comparison.settings["metric"])], **options)
+    estimates = evaluation.estimate(log, [comparison.settings["metric"]], **options)
     source = source_of(log) | _confidence(comparison)
     return replace(comparison, source=source, estimates=estimates)
 

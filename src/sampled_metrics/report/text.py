@@ -1,7 +1,7 @@
 """Results as text: values, tables, and the sentences for each type of result.
 
-A result is printed as sentences, a table, further sentences and its notes. Each type has a class
-that returns these.
+A result is printed as sentences, a table, further sentences and its notes. Functions that depend
+on the type of the result are registered by it; :mod:`sampled_metrics.results` calls them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -101,93 +102,86 @@ def _paragraphs(sentences: Iterable[str]) -> str:
     return "".join("\n".join(textwrap.wrap(sentence, _WIDTH)) + "\n" for sentence in sentences)
 
 
-class Prose:
-    """The text of a result without sentences: the table and the notes."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.frame: pd.DataFrame = result.frame
-        self.settings: Mapping[str, Any] = result.settings
-
-    @property
-    def made_with(self) -> str:
-        """The settings on one line."""
-        return ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
-
-    @property
-    def metric(self) -> Metric:
-        return metric(text(self.settings["metric"]))
-
-    def shown(self) -> pd.DataFrame:
-        """The table as a page shows it."""
-        return self.frame
-
-    def sentences(self) -> list[str]:
-        """The main findings."""
-        return []
-
-    def promises(self, metric_name: str | None = None) -> list[str]:
-        """Definitions, assumptions and warrants."""
-        return []
-
-    def opening(self) -> list[str]:
-        """The paragraphs before the table."""
-        return self.sentences()
-
-    def table(self) -> str:
-        """The table as a terminal shows it."""
-        return formatted(self.shown())
-
-    def closing(self) -> list[str]:
-        """The paragraphs between the table and the notes."""
-        return self.promises()
-
-    def summary(self, *, notes: bool = True) -> str:
-        """Opening, table, closing and notes."""
-        noted = [f"note: {note}" for note in self.result.notes] if notes else []
-        return _paragraphs(self.opening()) + self.table() + _paragraphs([*self.closing(), *noted])
+def made_with(result: Result) -> str:
+    """The settings on one line."""
+    return ", ".join(f"{name} {text(value)}" for name, value in result.settings.items())
 
 
-class EstimatesProse(Prose):
-    """The table with bounds rounded outwards, and assumption and warrant of its ranges."""
+def summary(result: Result, *, notes: bool = True) -> str:
+    """A result as a terminal shows it."""
+    opening, table, closing = layout(result)
+    noted = [f"note: {note}" for note in result.notes] if notes else []
+    return _paragraphs(opening) + table + _paragraphs([*closing, *noted])
 
-    def shown(self) -> pd.DataFrame:
-        if "possible_low" not in self.frame:
-            table = self.frame.drop(columns="users", errors="ignore")
-            for name, rounding in (("low", _ranges.down), ("high", _ranges.up)):
-                if name in table:
-                    table[name] = [_rounded(end, rounding) for end in table[name]]
-            return table
-        table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
-        if "shortest" in table:
-            shortest = table.pop("shortest")
-            width = self.frame["possible_high"] - self.frame["possible_low"]
-            table["times_shortest"] = [
-                "" if np.isnan(width_ratio) else f"{width_ratio:.1f}"
-                for width_ratio in width / shortest
-            ]
-        table.insert(5, "possible", _ranges_of(self.frame))
+
+@singledispatch
+def shown(result: Result) -> pd.DataFrame:
+    """The table as a page shows it."""
+    return result.frame
+
+
+@singledispatch
+def sentences(result: Result) -> list[str]:
+    """The main findings."""
+    return []
+
+
+@singledispatch
+def promises(result: Result, metric_name: str | None = None) -> list[str]:
+    """Definitions, assumptions and warrants."""
+    return []
+
+
+@singledispatch
+def layout(result: Result) -> tuple[list[str], str, list[str]]:
+    """The paragraphs before the table, the table, and the paragraphs between table and notes."""
+    return sentences(result), formatted(shown(result)), promises(result)
+
+
+@shown.register
+def _(result: Estimates) -> pd.DataFrame:
+    if "possible_low" not in result.frame:
+        table = result.frame.drop(columns="users", errors="ignore")
+        for name, rounding in (("low", _ranges.down), ("high", _ranges.up)):
+            if name in table:
+                table[name] = [_rounded(end, rounding) for end in table[name]]
         return table
+    table = result.frame.drop(columns=["possible_low", "possible_high", "users"])
+    if "shortest" in table:
+        shortest = table.pop("shortest")
+        width = result.frame["possible_high"] - result.frame["possible_low"]
+        table["times_shortest"] = [
+            "" if np.isnan(width_ratio) else f"{width_ratio:.1f}"
+            for width_ratio in width / shortest
+        ]
+    table.insert(5, "possible", _ranges_of(result.frame))
+    return table
 
-    def table(self) -> str:
-        return formatted(self.shown().drop(columns=["assumption", "warrant"], errors="ignore"))
 
-    def promises(self, metric_name: str | None = None) -> list[str]:
-        if "assumed" not in self.settings or "warrant" not in self.frame:
-            return []
-        rows = (
-            self.frame if metric_name is None else self.frame[self.frame["metric"] == metric_name]
-        )
-        rows = rows[rows["warrant"] != ""]
-        groups = rows.groupby(["assumption", "warrant"], sort=False)
-        lines = []
-        for (assumption, warrant), part in groups:
-            scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
-            lines.append(f"possible{scope}: {promise(str(assumption), str(warrant))}")
-        assumed, _, free_metrics = str(self.settings["assumed"]).partition("; nothing for ")
-        if lines and assumed != "nothing" and metric_name not in free_metrics.split(", "):
-            lines.append(f"assuming {assumed}")
-        return lines
+@promises.register
+def _(result: Estimates, metric_name: str | None = None) -> list[str]:
+    if "assumed" not in result.settings or "warrant" not in result.frame:
+        return []
+    rows = (
+        result.frame if metric_name is None else result.frame[result.frame["metric"] == metric_name]
+    )
+    rows = rows[rows["warrant"] != ""]
+    groups = rows.groupby(["assumption", "warrant"], sort=False)
+    lines = []
+    for (assumption, warrant), part in groups:
+        scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
+        lines.append(f"possible{scope}: {promise(str(assumption), str(warrant))}")
+    assumed = result.settings["assumed"]
+    if lines and assumed.conditions and metric_name not in assumed.free_metrics:
+        lines.append(f"assuming {assumed.conditions_text}")
+    return lines
+
+
+@layout.register
+def _(result: Estimates | Comparison) -> tuple[list[str], str, list[str]]:
+    # Sentences and promises include these columns.
+    table = shown(result).drop(columns=["assumption", "warrant", "verdict"], errors="ignore")
+    return sentences(result), formatted(table), promises(result)
 
 
 #: Columns of a comparison that another column or a sentence includes.
@@ -197,298 +191,259 @@ _INCLUDED = [
 ]
 
 
-class ComparisonProse(Prose):
-    """The verdicts in sentences, and the differences with their identification intervals."""
-
-    def sentences(self) -> list[str]:
-        return [self._sentence(row) for row in self.frame.to_dict("records")]
-
-    def _sentence(self, row: Mapping[Hashable, Any]) -> str:
-        scope = f"on {self.metric.label}"
-        if row["verdict"] != "unknown":
-            return f"{_verdict(row, scope)}."
-        users, negatives = row["users_needed"], row["negatives_needed"]
-        # AUC has no bias under sampling: only more users help.
-        unbiased = self.metric.linear
-        default_remedy = "more users" if unbiased and pd.isna(users) else "more negatives"
-        remedy_texts = {"": default_remedy, "none": "", "all": "ranking all items"}
-        if unbiased and not pd.isna(users):
-            remedy_texts[""] = ""
-        negatives_text = f"about {negatives} negatives".replace("about >", "more than ")
-        remedies = [
-            remedy_texts.get(negatives, negatives_text),
-            "" if pd.isna(users) else f"about {users:,} users",
-        ]
-        settled = f"{' or '.join(filter(None, remedies))} would settle it"
-        if not any(remedies):
-            settled = "with these users no number of negatives would settle it"
-        favoured = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
-        return (
-            f"{pair_name(row)} {scope}: unknown; {settled}. The log can show a difference of about "
-            f"{row['shown']:.3f}.{favoured}"
-        )
-
-    def shown(self) -> pd.DataFrame:
-        rows = self.frame.to_dict("records")
-        cells = self.frame[[name for name in self.frame if name not in _INCLUDED]].copy()
-        # One column for a pair, an estimate with its error, and an interval; others as they are.
-        cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
-        cells["reported"] = [_signed(row["reported"]) for row in rows]
-        cells["estimate"] = [
-            f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
-        ]
-        cells.insert(3, "possible", _ranges_of(self.frame, signed=True))
-        cells["verdict"] = [_verdict(row) for row in rows]
-        return cells
-
-    def table(self) -> str:
-        return formatted(self.shown().drop(columns="verdict"))
-
-    def promises(self, metric_name: str | None = None) -> list[str]:
-        if "assumed" not in self.settings:
-            return []
-        assumed, warrant = self.settings["assumed"], str(self.settings["warrant"])
-        if warrant == LARGE_SAMPLE:
-            return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
-        if assumed == "nothing":
-            return [f"possible: {promise(NONE, warrant)}"]
-        is_decided = self.frame["verdict"] != "unknown"
-        conditions = ["under the assumption of the verdict"] if is_decided.any() else []
-        if not is_decided.all():
-            conditions.append(
-                f"without a verdict, assuming {assumed}" if conditions else f"assuming {assumed}"
-            )
-        return [f"possible: {'; '.join(conditions)}; {warrant}"]
+@sentences.register
+def _(result: Comparison) -> list[str]:
+    compared_metric = metric(result.settings["metric"])
+    return [_comparison_sentence(row, compared_metric) for row in result.frame.to_dict("records")]
 
 
-class PlanProse(Prose):
-    """The cheapest sufficient evaluation for each pair, and the cost of ranking all items."""
+def _comparison_sentence(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
+    scope = f"on {compared_metric.label}"
+    if row["verdict"] != "unknown":
+        return f"{_verdict(row, scope)}."
+    users, negatives = row["users_needed"], row["negatives_needed"]
+    # AUC has no bias under sampling: only more users help.
+    unbiased = compared_metric.linear
+    default_remedy = "more users" if unbiased and pd.isna(users) else "more negatives"
+    remedy_texts = {"": default_remedy, "none": "", "all": "ranking all items"}
+    if unbiased and not pd.isna(users):
+        remedy_texts[""] = ""
+    negatives_text = f"about {negatives} negatives".replace("about >", "more than ")
+    remedies = [
+        remedy_texts.get(negatives, negatives_text),
+        "" if pd.isna(users) else f"about {users:,} users",
+    ]
+    settled = f"{' or '.join(filter(None, remedies))} would settle it"
+    if not any(remedies):
+        settled = "with these users no number of negatives would settle it"
+    favoured = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
+    return (
+        f"{pair_name(row)} {scope}: unknown; {settled}. The log can show a difference of about "
+        f"{row['shown']:.3f}.{favoured}"
+    )
 
-    result: Plan
 
-    def sentences(self) -> list[str]:
-        return [self._sentence(*pair) for pair in self._pairs()] + self._limits()
+@shown.register
+def _(result: Comparison) -> pd.DataFrame:
+    rows = result.frame.to_dict("records")
+    cells = result.frame[[name for name in result.frame if name not in _INCLUDED]].copy()
+    # One column for a pair, an estimate with its error, and an interval; others as they are.
+    cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
+    cells["reported"] = [_signed(row["reported"]) for row in rows]
+    cells["estimate"] = [
+        f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
+    ]
+    cells.insert(3, "possible", _ranges_of(result.frame, signed=True))
+    cells["verdict"] = [_verdict(row) for row in rows]
+    return cells
 
-    def _pairs(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-        """Each pair with its rows and its designs."""
-        names, designs = ["first", "second"], self.result.designs
-        if "first" not in self.frame:
-            yield "", self.frame, designs
-            return
-        for pair, rows in self.frame.groupby(names, sort=False):
-            pair_designs = designs
-            if len(pair_designs):
-                pair_designs = pair_designs[(pair_designs[names] == list(pair)).all(axis=1)].drop(
-                    columns=names
-                )
-            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), pair_designs
 
-    def _sentence(self, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
-        label, exact = self.metric.label, rows.iloc[-1]
-        sampled = designs[designs["design"] != "full ranking"].dropna()
-        if len(sampled):
-            best = sampled.iloc[0]
-            negatives = f"{best['negatives']:,}"
-            if best["most"] > best["negatives"]:
-                negatives += f" to {best['most']:,}"
-            design_text = (
-                f"{best['users']:,} users with {negatives} negatives each are enough on {label} "
-                f"({best['estimator']}, {best['scores']:,} scores)"
-            )
-            if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
-                design_text += ", but only as its bias favours the better one here"
-        else:
-            design_text = (
-                f"no evaluation of up to {self.settings['n_users']:,} users with up to "
-                f"{self.settings['max_negatives']:,} negatives is enough on {label}"
-            )
-        ranking_text = (
-            f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
-        )
-        if pd.isna(exact["users_needed"]):
-            ranking_text = "would not be enough"
-        sentence = f"{pair}{': ' if pair else ''}{design_text}; ranking all items {ranking_text}."
-        race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
-        if len(race):
-            users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
-            n_users, n_items = (float(self.settings[name]) for name in ("n_users", "n_items"))
-            sentence += (
-                f" A race is expected to rank about {users:,.0f} of {n_users:,.0f} users, with "
-                f"{100 * scores / n_users / n_items:.2g}% of the scores for ranking all items "
-                "for all of them."
-            )
-        return sentence
-
-    def _limits(self) -> list[str]:
-        """An upper bound on decided evaluations, under the most favourable assumption."""
-        limits = self.result.limits
-        if not len(limits):
-            return []
-        rows = limits.to_dict("records")
-        pairs = [pair_name(row) if "first" in row else "the two" for row in rows]
-        largest_shares = limits["most_decided"].groupby(pairs, sort=False).max()
-        # Rounded upwards, as bounds are.
-        shares = [
-            f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in largest_shares.items()
-        ]
-        row = limits.iloc[0]
-        decided = ", ".join([f"{shares[0]} of evaluations", *shares[1:]])
-        return [
-            f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
-            f"recommender, no method that errs in at most {1.0 - CONFIDENCE:.0%} of evaluations "
-            f"decides more often than this: {decided}. It may assume that near the top deeper "
-            "ranks have fewer users."
-        ]
-
-    def promises(self, metric_name: str | None = None) -> list[str]:
-        order_promise = (
-            f"enough: the right order with probability {self.settings['confidence']:g}, if true "
-            "ranks are distributed as assumed"
-        )
-        if not (self.frame["estimator"] == "race").any():
-            return [order_promise]
-        race_promise = (
-            f"race: proves the order of the exact metric over all {self.settings['n_users']:,} "
-            f"users with confidence {self.settings['confidence']:g}; expected for users whose "
-            "ranks by two recommenders are independent, and mostly shorter where they are not"
-        )
-        return [order_promise, race_promise]
-
-    def opening(self) -> list[str]:
-        return [*self.sentences(), *self.promises()]
-
-    def table(self) -> str:
-        parts = []
-        for pair, rows, designs in self._pairs():
-            best = [name for name in rows if str(name).startswith("best_")]
-            parts.append(f"\n{pair}:\n" if pair else "\n")
-            # Ties are left out: they hardly ever happen.
-            parts.append(formatted(rows.drop(columns=["ties", *best])))
-            parts.append(formatted(rows[["estimator", *best]]) if best else "")
-            parts.append(f"cheapest:\n{formatted(designs)}" if len(designs) else "")
-        return "".join(parts)
-
-    def closing(self) -> list[str]:
+@promises.register
+def _(result: Comparison, metric_name: str | None = None) -> list[str]:
+    if "assumed" not in result.settings:
         return []
-
-
-class RaceProse(Prose):
-    """The verdict and number of users of each pair, and the costs."""
-
-    result: Race
-
-    def sentences(self) -> list[str]:
-        rows, n_users = self.frame.to_dict("records"), self.settings["n_users"]
-        scope = f"on {self.metric.label}"
-        verdicts = [
-            _verdict(row, scope, f"{pair_name(row, 'or')}: unknown {scope}") for row in rows
-        ]
-        return [
-            f"{verdict}, by {row['users']:,} of {n_users:,} users."
-            for verdict, row in zip(verdicts, rows, strict=True)
-        ]
-
-    def table(self) -> str:
-        return f"\n{formatted(self.result.costs)}"
-
-
-class AuditProse(Prose):
-    """The alarms, and the finding of each check."""
-
-    result: Audit
-
-    def opening(self) -> list[str]:
-        alarms = self.result.alarms
-        raised = f"alarm: {', '.join(alarms)}" if alarms else "no alarm"
-        return [f"{raised}; the negatives look like: {self.result.sampler}"]
-
-    def table(self) -> str:
-        return formatted(self.frame.drop(columns="finding"))
-
-    def closing(self) -> list[str]:
-        findings = zip(self.frame["check"], self.frame["finding"], strict=True)
-        return [printable(f"{check}: {finding}") for check, finding in findings]
-
-
-class OrdersProse(Prose):
-    """Assumption and warrant in one column with the verdict."""
-
-    def shown(self) -> pd.DataFrame:
-        table = self.frame.drop(columns=["first", "second", "assumption", "warrant"])
-        rows = self.frame.to_dict("records")
-        return table.assign(
-            verdict=[_verdict(row, "", f"{pair_name(row, 'or')}: unknown") for row in rows]
+    assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
+    if warrant == LARGE_SAMPLE:
+        return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
+    if not assumed.conditions:
+        return [f"possible: {promise(NONE, warrant)}"]
+    is_decided = result.frame["verdict"] != "unknown"
+    conditions = ["under the assumption of the verdict"] if is_decided.any() else []
+    if not is_decided.all():
+        conditions.append(
+            f"without a verdict, assuming {assumed}" if conditions else f"assuming {assumed}"
         )
+    return [f"possible: {'; '.join(conditions)}; {warrant}"]
 
 
-class PublishedProse(Prose):
-    """Each pair of bounds in one column, and the number of orders decided."""
+@sentences.register
+def _(result: Plan) -> list[str]:
+    return [_plan_sentence(result, *pair) for pair in _pairs(result)] + _limits(result.limits)
 
-    result: Published
 
-    def shown(self) -> pd.DataFrame:
-        table, column_index = self.frame.copy(), list(self.frame).index("low")
-        steep_heading = (
-            f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
+def _pairs(result: Plan) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Each pair with its rows and its designs."""
+    names, designs = ["first", "second"], result.designs
+    if "first" not in result.frame:
+        yield "", result.frame, designs
+        return
+    for pair, rows in result.frame.groupby(names, sort=False):
+        pair_designs = designs
+        if len(pair_designs):
+            pair_designs = pair_designs[(pair_designs[names] == list(pair)).all(axis=1)].drop(
+                columns=names
+            )
+        yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), pair_designs
+
+
+def _plan_sentence(result: Plan, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
+    label, exact = metric(result.settings["metric"]).label, rows.iloc[-1]
+    sampled = designs[designs["design"] != "full ranking"].dropna()
+    if len(sampled):
+        best = sampled.iloc[0]
+        negatives = f"{best['negatives']:,}"
+        if best["most"] > best["negatives"]:
+            negatives += f" to {best['most']:,}"
+        design_text = (
+            f"{best['users']:,} users with {negatives} negatives each are enough on {label} "
+            f"({best['estimator']}, {best['scores']:,} scores)"
         )
-        headings = {"": "no assumption", "_decreasing": "decreasing", "_steep": steep_heading}
-        for end, heading in headings.items():
-            if f"low{end}" in table:
-                ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
-                # Four digits without the zero in front, as papers print metrics.
-                written = [" to ".join(x.removeprefix("0") for x in _ranges.ends(low, high, 4))
-                           if low == low else "" for low, high in ends]  # fmt: skip
-                table.insert(column_index, heading, written)
-                column_index += 1
-        return table
+        if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
+            design_text += ", but only as its bias favours the better one here"
+    else:
+        design_text = (
+            f"no evaluation of up to {result.settings['n_users']:,} users with up to "
+            f"{result.settings['max_negatives']:,} negatives is enough on {label}"
+        )
+    ranking_text = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
+    if pd.isna(exact["users_needed"]):
+        ranking_text = "would not be enough"
+    sentence = f"{pair}{': ' if pair else ''}{design_text}; ranking all items {ranking_text}."
+    race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
+    if len(race):
+        users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
+        n_users, n_items = (float(result.settings[name]) for name in ("n_users", "n_items"))
+        sentence += (
+            f" A race is expected to rank about {users:,.0f} of {n_users:,.0f} users, with "
+            f"{100 * scores / n_users / n_items:.2g}% of the scores for ranking all items "
+            "for all of them."
+        )
+    return sentence
 
-    def sentences(self) -> list[str]:
-        orders = self.result.orders
-        if orders.empty:
-            return []
-        keys = [key for key in ("dataset", "metric") if key in orders]
-        sentences = []
-        for group_key, rows in orders.groupby(keys, sort=False):
-            scope = ", ".join(printable(str(key)) for key in group_key)
-            settled = rows[rows["warrant"] != ""]
-            groups = settled.groupby(["assumption", "warrant"], sort=False)
-            counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
-            settled_text = f"{len(settled)} of {len(rows)} orders of two methods settled"
-            sentences.append(f"{scope}: {settled_text}" + (f": {counts}" if counts else ""))
-        return sentences
 
-    def promises(self, metric_name: str | None = None) -> list[str]:
-        if "assumed" not in self.settings:
-            return []
-        words = [f"decreasing: assuming {self.settings['assumed']}"]
-        if "steepness" in self.settings:
-            fold = f"at most {self.settings['steepness']:g}"
-            words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
-        words.append(f"ranges: {PROVED}, each under the assumption of its column")
-        words.append("guess: if the true ranks are as even as the printed numbers allow")
-        return words
-
-    def opening(self) -> list[str]:
+def _limits(limits: pd.DataFrame) -> list[str]:
+    """An upper bound on decided evaluations, under the most favourable assumption."""
+    if not len(limits):
         return []
+    rows = limits.to_dict("records")
+    pairs = [pair_name(row) if "first" in row else "the two" for row in rows]
+    largest_shares = limits["most_decided"].groupby(pairs, sort=False).max()
+    # Rounded upwards, as bounds are.
+    shares = [f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in largest_shares.items()]
+    row = limits.iloc[0]
+    decided = ", ".join([f"{shares[0]} of evaluations", *shares[1:]])
+    return [
+        f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
+        f"recommender, no method that errs in at most {1.0 - CONFIDENCE:.0%} of evaluations "
+        f"decides more often than this: {decided}. It may assume that near the top deeper "
+        "ranks have fewer users."
+    ]
 
-    def closing(self) -> list[str]:
-        return [*self.promises(), *self.sentences()]
+
+@promises.register
+def _(result: Plan, metric_name: str | None = None) -> list[str]:
+    order_promise = (
+        f"enough: the right order with probability {result.settings['confidence']:g}, if true "
+        "ranks are distributed as assumed"
+    )
+    if not (result.frame["estimator"] == "race").any():
+        return [order_promise]
+    race_promise = (
+        f"race: proves the order of the exact metric over all {result.settings['n_users']:,} "
+        f"users with confidence {result.settings['confidence']:g}; expected for users whose "
+        "ranks by two recommenders are independent, and mostly shorter where they are not"
+    )
+    return [order_promise, race_promise]
 
 
-_PROSE: dict[type[Result], type[Prose]] = {
-    Estimates: EstimatesProse,
-    Comparison: ComparisonProse,
-    Plan: PlanProse,
-    Race: RaceProse,
-    Audit: AuditProse,
-    Orders: OrdersProse,
-    Published: PublishedProse,
-}
+@layout.register
+def _(result: Plan) -> tuple[list[str], str, list[str]]:
+    parts = []
+    for pair, rows, designs in _pairs(result):
+        best = [name for name in rows if str(name).startswith("best_")]
+        parts.append(f"\n{pair}:\n" if pair else "\n")
+        # Ties are left out: they hardly ever happen.
+        parts.append(formatted(rows.drop(columns=["ties", *best])))
+        parts.append(formatted(rows[["estimator", *best]]) if best else "")
+        parts.append(f"cheapest:\n{formatted(designs)}" if len(designs) else "")
+    return [*sentences(result), *promises(result)], "".join(parts), []
 
 
-def prose(result: Result) -> Prose:
-    """The text of a result, by its type."""
-    return _PROSE.get(type(result), Prose)(result)
+@sentences.register
+def _(result: Race) -> list[str]:
+    rows, n_users = result.frame.to_dict("records"), result.settings["n_users"]
+    scope = f"on {metric(result.settings['metric']).label}"
+    verdicts = [_verdict(row, scope, f"{pair_name(row, 'or')}: unknown {scope}") for row in rows]
+    return [
+        f"{verdict}, by {row['users']:,} of {n_users:,} users."
+        for verdict, row in zip(verdicts, rows, strict=True)
+    ]
+
+
+@layout.register
+def _(result: Race) -> tuple[list[str], str, list[str]]:
+    return sentences(result), f"\n{formatted(result.costs)}", []
+
+
+@layout.register
+def _(result: Audit) -> tuple[list[str], str, list[str]]:
+    raised = f"alarm: {', '.join(result.alarms)}" if result.alarms else "no alarm"
+    checks = result.frame.to_dict("records")
+    return (
+        [f"{raised}; the negatives look like: {result.sampler}"],
+        formatted(result.frame.drop(columns="finding")),
+        [printable(f"{row['check']}: {row['finding']}") for row in checks],
+    )
+
+
+@shown.register
+def _(result: Orders) -> pd.DataFrame:
+    table = result.frame.drop(columns=["first", "second", "assumption", "warrant"])
+    rows = result.frame.to_dict("records")
+    return table.assign(
+        verdict=[_verdict(row, "", f"{pair_name(row, 'or')}: unknown") for row in rows]
+    )
+
+
+@shown.register
+def _(result: Published) -> pd.DataFrame:
+    table, column_index = result.frame.copy(), list(result.frame).index("low")
+    steep_heading = f"at most {result.settings.get('steepness'):g}x" if "low_steep" in table else ""
+    headings = {"": "no assumption", "_decreasing": "decreasing", "_steep": steep_heading}
+    for end, heading in headings.items():
+        if f"low{end}" in table:
+            ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
+            # Four digits without the zero in front, as papers print metrics.
+            written = [" to ".join(x.removeprefix("0") for x in _ranges.ends(low, high, 4))
+                       if low == low else "" for low, high in ends]  # fmt: skip
+            table.insert(column_index, heading, written)
+            column_index += 1
+    return table
+
+
+@sentences.register
+def _(result: Published) -> list[str]:
+    orders = result.orders
+    if orders.empty:
+        return []
+    keys = [key for key in ("dataset", "metric") if key in orders]
+    lines = []
+    for group_key, rows in orders.groupby(keys, sort=False):
+        scope = ", ".join(printable(str(key)) for key in group_key)
+        settled = rows[rows["warrant"] != ""]
+        groups = settled.groupby(["assumption", "warrant"], sort=False)
+        counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
+        settled_text = f"{len(settled)} of {len(rows)} orders of two methods settled"
+        lines.append(f"{scope}: {settled_text}" + (f": {counts}" if counts else ""))
+    return lines
+
+
+@promises.register
+def _(result: Published, metric_name: str | None = None) -> list[str]:
+    if "assumed" not in result.settings:
+        return []
+    words = [f"decreasing: assuming {result.settings['assumed']}"]
+    if "steepness" in result.settings:
+        fold = f"at most {result.settings['steepness']:g}"
+        words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
+    words.append(f"ranges: {PROVED}, each under the assumption of its column")
+    words.append("guess: if the true ranks are as even as the printed numbers allow")
+    return words
+
+
+@layout.register
+def _(result: Published) -> tuple[list[str], str, list[str]]:
+    return [], formatted(shown(result)), [*promises(result), *sentences(result)]
 
 
 def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:

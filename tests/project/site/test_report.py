@@ -7,6 +7,7 @@ import pytest
 from checks import faults, visit
 
 from sampled_metrics import Protocol, metric, planning
+from sampled_metrics._confidence import Assumed
 from sampled_metrics.report.html import of_comparison, of_estimates, of_plan
 from sampled_metrics.results import Comparison, Estimates
 
@@ -44,7 +45,7 @@ def one_row_each() -> str:
     ]
     columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
     columns += ["possible_high", "assumption", "warrant", "quote", "users"]
-    estimated = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
+    estimated = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": Assumed()}, ("a note",))
     return of_estimates(estimated, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 
 

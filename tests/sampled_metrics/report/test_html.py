@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import Protocol, auditing, metric, planning
+from sampled_metrics._confidence import Assumed
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report.html import (
     DEFINITIONS,
@@ -45,7 +46,7 @@ def estimates(*names: str) -> Estimates:
             if metric_name == "auc":
                 ends = (0.05, 0.35, "none", "proved", "0.050 to 0.350")
             rows.append((name, metric_name, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
-    return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": "that it is so"})
+    return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": Assumed(("it is so",))})
 
 
 def every_estimator(*names: str) -> Estimates:

@@ -1,0 +1,56 @@
+"""The public names, and the module of each. `__init__.py` reads this file to load them lazily."""
+
+from . import (
+    consistency as consistency,
+)
+from . import (
+    estimators as estimators,
+)
+from . import (
+    priors as priors,
+)
+from . import (
+    readers as readers,
+)
+from . import (
+    results as results,
+)
+from . import (
+    verdicts as verdicts,
+)
+from .adaptive import Adaptive as Adaptive
+from .adaptive import Stratified as Stratified
+from .auditing import audit as audit
+from .bounds.assumption import Assumption as Assumption
+from .bounds.identification import (
+    IncompatibleError as IncompatibleError,
+)
+from .bounds.identification import (
+    Interval as Interval,
+)
+from .bounds.identification import (
+    interval as interval,
+)
+from .bounds.identification import (
+    shortest as shortest,
+)
+from .estimators import Estimator as Estimator
+from .evaluation import compare as compare
+from .evaluation import estimate as estimate
+from .evaluation import estimate_each as estimate_each
+from .example import write_example as write_example
+from .log.compact import Log as Log
+from .log.read import read_log as read_log
+from .log_plans import plan as plan
+from .metrics import Metric as Metric
+from .metrics import metric as metric
+from .protocol import Protocol as Protocol
+from .published_tables import published as published
+from .ranking.exact import exact_ranks as exact_ranks
+from .ranking.factors import exact_ranks_from_factors as exact_ranks_from_factors
+from .ranking.files import rank as rank
+from .ranking.intervals import RankIntervals as RankIntervals
+from .relevant_sets import RelevantSets as RelevantSets
+from .sequential import race as race
+
+__version__: str
