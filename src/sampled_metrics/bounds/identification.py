@@ -22,7 +22,7 @@ from .._validate import FloatArray, IntArray, as_written, checked_confidence
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Protocol, drawn_alike
+from ..protocol import Protocol, Weighted, drawn_alike
 from . import bets, weighted
 from .assumption import Assumption, assumption_name, checked_assumption
 from .generators import knots
@@ -176,7 +176,7 @@ def interval(
     (0.08, 0.13)
     """
     metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
-    if isinstance(protocol, Protocol) and not protocol.uniform:
+    if isinstance(protocol, Weighted):
         return _weighted_interval(counts, protocol, metric, float(confidence), users, assumption)
     parts, rows, users_by_row, total = _sample(counts, protocol, metric, users)
     _check_assumption(parts, assumption)

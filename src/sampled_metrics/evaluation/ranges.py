@@ -15,7 +15,7 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Protocol
+from ..protocol import Weighted
 from .sample import Sample, UserMean
 from .values import Values
 
@@ -53,7 +53,7 @@ def identified(
     sample: Sample, metric: Metric, assumption: Assumption | None, confidence: float
 ) -> tuple[dict[str, Range], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    compute_ends = _by_weights if isinstance(sample.log.protocol, Protocol) else _by_bets
+    compute_ends = _by_weights if isinstance(sample.log.protocol, Weighted) else _by_bets
     intervals: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
@@ -75,7 +75,7 @@ def _by_weights(
 ) -> dict[str, tuple[float, float]]:
     """Intervals for weighted negatives, whichever items are above."""
     protocol, intervals = sample.log.protocol, {}
-    assert isinstance(protocol, Protocol)
+    assert isinstance(protocol, Weighted)
     if not sample.one_row_per_user:
         raise ValueError("with weighted negatives each user must have one held-out item")
     for name in names:

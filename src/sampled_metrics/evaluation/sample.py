@@ -73,7 +73,7 @@ class Sample:
     """Statistics of a log, all of them sums over kinds of row.
 
     `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the
-    kinds, (kinds,); for an adaptive `design`, `better` are the places of its outcomes and
+    kinds, (kinds,); for an adaptive design, `better` are the places of its outcomes and
     `negatives` its `most`, since so many fixed negatives have as many outcomes. `place` and
     `many` describe ties of several relevant items with each other and negatives: the row's
     place among these, and their number; else 0. `counts` are each recommender's users per kind,
@@ -89,7 +89,6 @@ class Sample:
             log.users_of,
             log.sizes is None,
         )
-        self.design = log.design
         for name, users in self.users.items():
             if users < 2:
                 raise ValueError(
@@ -158,14 +157,14 @@ class Sample:
         n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
         return (
             not self.replacement
-            and self.design is None
+            and not isinstance(self.log.protocol, Adaptive)
             and int(protocol_class.sizes[-1]) == n_ranked
         )
 
     def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
         """The protocol of instances with so many candidates, negatives and relevant items."""
-        if self.design is not None:  # it has one size
-            return self.design
+        if isinstance(self.log.protocol, Adaptive):  # it has one size
+            return self.log.protocol
         return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
     def mean(
@@ -282,7 +281,8 @@ class Sample:
         for counts in self.counts.values():
             weights += np.bincount(bet_kind_index, counts, len(bet_kinds))
         population = None if assumption is None else self.populations
-        return bets.partition(bet_kinds, weights, metric, self.replacement, self.design, population)
+        design = self.log.protocol if isinstance(self.log.protocol, Adaptive) else None
+        return bets.partition(bet_kinds, weights, metric, self.replacement, design, population)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:
