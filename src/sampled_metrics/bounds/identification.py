@@ -48,6 +48,14 @@ class IncompatibleError(ValueError):
     sampled_metrics.bounds.identification.IncompatibleError: counts contradict ...
     """
 
+    def __init__(self, contradiction: str) -> None:
+        super().__init__(contradiction)
+        #: The message without its subject, the counts.
+        self.contradiction = contradiction
+
+    def __str__(self) -> str:
+        return f"counts {self.contradiction}"
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -303,7 +311,6 @@ def unrefuted(
     confidence: float,
     span: tuple[float, float],
     assumption: Assumption | None,
-    whose: str = "counts",
 ) -> tuple[float, float]:
     """The values of a metric that bets do not refute, rounded outwards.
 
@@ -317,7 +324,7 @@ def unrefuted(
         )
         if low <= high:
             return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
-    raise IncompatibleError(f"{whose} contradict {_why(assumption)}: p-value at most {REFUTED:g}")
+    raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {REFUTED:g}")
 
 
 def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> None:
@@ -335,14 +342,12 @@ def check(
     log_evidence: float,
     assumption: Assumption | None,
     confidence: float = CONFIDENCE,
-    whose: str = "counts",
     n_checks: int = 1,
 ) -> None:
     """Raise IncompatibleError if the log e-value `log_evidence` contradicts the assumption."""
     if log_evidence > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / n_checks):
-        raise IncompatibleError(
-            f"{whose} contradict {_why(assumption)}: p-value at most {_p(log_evidence)}"
-        )
+        p_value = _p(log_evidence)
+        raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {p_value}")
 
 
 def _weighted_interval(
@@ -441,7 +446,7 @@ def of_shares(
         ends = weighted.ends(protocol, metric, starts, *band, top)
         if ends is not None:
             return Interval(*ends, confidence, assumption_name(assumption))
-    raise IncompatibleError(f"counts contradict {_why(assumption)}: p-value below {REFUTED:g}")
+    raise IncompatibleError(f"contradict {_why(assumption)}: p-value below {REFUTED:g}")
 
 
 def _why(assumption: Assumption | None) -> str:

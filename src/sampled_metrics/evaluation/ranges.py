@@ -158,7 +158,7 @@ def contradiction_noted(
     try:
         yield
     except identification.IncompatibleError as problem:
-        message = f"the ranks of {shortened(name)}{str(problem).removeprefix('counts')}"
+        message = f"the ranks of {shortened(name)} {problem.contradiction}"
         if assumption is None:
             raise ValueError(f"{message}: check n_items, n_negatives and replacement") from None
         notes.append(message)

@@ -289,11 +289,13 @@ class SizeMissingError(ValueError):
     """Neither an option nor a `column` gives n_items or n_negatives."""
 
     def __init__(self, column: str, source: str) -> None:
-        option = f"--{column.replace('_', '-')}"
-        super().__init__(
-            f"{column} is needed: give it ({option}), or a column {column} in {source}"
-        )
+        super().__init__(column, source)
         self.column = column
+
+    def __str__(self) -> str:
+        name, source = self.args
+        option = f"--{name.replace('_', '-')}"
+        return f"{name} is needed: give it ({option}), or a column {name} in {source}"
 
 
 def size_option(key: str, option: int | None, low: int, source: str) -> IntArray:

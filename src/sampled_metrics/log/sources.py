@@ -277,13 +277,11 @@ def _part(
     try:
         with copy.open("rb") as file:
             first_bytes = file.read(len(_MAGIC))
-            if not first_bytes:
-                raise ValueError(f"{path} must hold one row or more, got an empty file")
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
-        if str(problem).endswith("an empty file"):
-            raise
         reason = getattr(problem, "strerror", None) or problem
         raise ValueError(f"{path} cannot be read: {reason}") from None
+    if not first_bytes:
+        raise ValueError(f"{path} must hold one row or more, got an empty file")
     is_parquet = path.suffix.lower() in _PARQUET or first_bytes == _MAGIC
     try:
         if is_parquet:
