@@ -224,9 +224,10 @@ class Protocol(Design):
         relevant = integer(self.n_relevant, "n_relevant", 1)
         negatives = integer(self.n_negatives, "n_negatives", 1)
         items = integers(self.n_items, "n_items", relevant + 1)
-        if not isinstance(self.replacement, (bool, np.bool_)):
-            value_text = as_written(self.replacement)
-            raise ValueError(f"replacement must be True or False, got {value_text}")
+        for name in ("replacement", "collapsed"):
+            if not isinstance(flag := getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
+            object.__setattr__(self, name, bool(flag))
         if items.size == 0:
             raise ValueError("n_items must hold at least one catalogue size, got none")
         pool = int(items.min()) - relevant
@@ -245,10 +246,6 @@ class Protocol(Design):
         object.__setattr__(self, "n_items", stored)
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
-        object.__setattr__(self, "replacement", bool(self.replacement))
-        if not isinstance(self.collapsed, (bool, np.bool_)):
-            raise ValueError(f"collapsed must be True or False, got {as_written(self.collapsed)}")
-        object.__setattr__(self, "collapsed", bool(self.collapsed))
         # Set here, so that dataclasses.replace can add weights and remove them.
         design = Protocol if self.weights is None and not self.collapsed else Weighted
         object.__setattr__(self, "__class__", design)
@@ -491,12 +488,14 @@ class Protocol(Design):
         >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng=0)
         array([  1,  51, 100])
         """
-        above, rng, pool = self.above(rank, position), generator(rng), self.pool
+        n_above = self._drawn(self.above(rank, position), generator(rng), size)
+        return np.asarray(n_above, dtype=np.int64) + position
+
+    def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
+        """Numbers of negatives above the item, drawn."""
         if self.replacement:
-            drawn = rng.binomial(self.n_negatives, above / pool, size)
-        else:
-            drawn = rng.hypergeometric(above, pool - above, self.n_negatives, size)
-        return np.asarray(drawn, dtype=np.int64) + position
+            return rng.binomial(self.n_negatives, above / self.pool, size)
+        return rng.hypergeometric(above, self.pool - above, self.n_negatives, size)
 
 
 class Weighted(Protocol):
@@ -598,18 +597,10 @@ class Weighted(Protocol):
         deviations = counts - (mass @ counts)[..., np.newaxis]
         return np.asarray((mass * deviations**2).sum(axis=-1))
 
-    def draw(
-        self,
-        rank: ArrayLike,
-        rng: int | np.random.Generator,
-        size: int | tuple[int, ...] | None = None,
-        position: int = 1,
-    ) -> IntArray:
-        """Draw sampled ranks by inversion of their distribution."""
-        above, rng = self.above(rank, position), generator(rng)
+    def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
         shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
-        cdf = np.broadcast_to(self.cdf(rank, position), (*shape, self.n_negatives + 1))
-        return np.asarray((rng.random((*shape, 1)) > cdf[..., :-1]).sum(axis=-1) + position)
+        cdf = np.minimum(np.cumsum(self.rows(above), axis=-1), 1.0)[..., :-1]
+        return (rng.random((*shape, 1)) > np.broadcast_to(cdf, (*shape, self.n_negatives))).sum(-1)
 
 
 def checked(design: Design, *, n_relevant: int | None = None) -> Protocol:

@@ -318,10 +318,8 @@ def unrefuted(
     """
     for trial_confidence in (confidence, 1.0 - REFUTED):
         (lower, upper), threshold = span, log_evidence_needed(trial_confidence)
-        low, high = (
-            evidence.end(1, threshold, lower, upper),
-            evidence.end(-1, threshold, upper, lower),
-        )
+        low = evidence.end(1, threshold, lower, upper)
+        high = evidence.end(-1, threshold, upper, lower)
         if low <= high:
             return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
     raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {REFUTED:g}")

@@ -98,10 +98,8 @@ def _by_bets(
 ) -> dict[str, tuple[float, float]]:
     """Intervals by bets on the sampled ranks."""
     intervals: dict[str, tuple[float, float]] = {}
-    parts, log_evidence_needed = (
-        sample.partition(metric, assumption),
-        identification.log_evidence_needed(confidence),
-    )
+    parts = sample.partition(metric, assumption)
+    log_evidence_needed = identification.log_evidence_needed(confidence)
     names = compatible(sample, parts, assumption, names, confidence, notes)
     if not names:
         return intervals
@@ -169,13 +167,8 @@ def shortest(
 ) -> float:
     """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
-    return least_width(
-        sample.partition(metric, interval.assumed),
-        interval.assumed,
-        confidence,
-        sample.bet_rows,
-        counts,
-    )
+    parts = sample.partition(metric, interval.assumed)
+    return least_width(parts, interval.assumed, confidence, sample.bet_rows, counts)
 
 
 def quoted(value: float, error: float, interval: Range, confidence: float) -> str:

@@ -84,11 +84,8 @@ class Sample:
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
-        self.counts, self.users, self.one_row_per_user = (
-            log.user_counts,
-            log.users_of,
-            log.sizes is None,
-        )
+        self.counts, self.users = log.user_counts, log.users_of
+        self.one_row_per_user = log.sizes is None
         for name, users in self.users.items():
             if users < 2:
                 raise ValueError(
@@ -155,11 +152,8 @@ class Sample:
     def is_whole(self, protocol_class: ProtocolClass) -> bool:
         """Whether each user of a class has all negatives, each once."""
         n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
-        return (
-            not self.replacement
-            and not isinstance(self.log.protocol, Adaptive)
-            and int(protocol_class.sizes[-1]) == n_ranked
-        )
+        is_distinct = not self.replacement and not isinstance(self.log.protocol, Adaptive)
+        return is_distinct and int(protocol_class.sizes[-1]) == n_ranked
 
     def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
         """The protocol of instances with so many candidates, negatives and relevant items."""
@@ -264,10 +258,8 @@ class Sample:
         is_thinned = fewest_negatives < most_negatives
         if assumption is None or not is_thinned.any():
             return []
-        lower, upper = (
-            int(fewest_negatives[is_thinned].min()),
-            int(most_negatives[is_thinned].max()),
-        )
+        lower = int(fewest_negatives[is_thinned].min())
+        upper = int(most_negatives[is_thinned].max())
         return [
             f"users of one catalogue size have different numbers of negatives ({lower:,} to "
             f"{upper:,}): an assumption is about all of them, so under it their samples are cut to "

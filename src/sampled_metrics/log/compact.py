@@ -99,9 +99,8 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
         kind_columns = [
             place.astype(np.int64) + low for place, low in zip(kind_places, lows, strict=True)
         ]
-        return code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[
-            code
-        ], kind_columns
+        kind = code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[code]
+        return kind, kind_columns
     code, values = _factorized(code)
     example_rows = np.empty(values.size, dtype=np.int64)
     example_rows[code] = np.arange(code.size)
@@ -282,21 +281,14 @@ class Log:
         user_parts, code_parts = [], []
         for codes, size in zip(self.codes, self.sizes or self.codes, strict=True):
             present_users = np.flatnonzero(size)
-            user_parts.append(
-                present_users
-                if self.sizes is None
-                else np.repeat(present_users, size[present_users])
-            )
+            n_rows = 1 if self.sizes is None else size[present_users]
+            user_parts.append(np.repeat(present_users, n_rows))
             code_parts.append(codes[present_users] if self.sizes is None else codes)
         names = np.repeat(
             np.array(self.recommenders, dtype=object), [codes.size for codes in code_parts]
         )
         users, kind = np.concatenate(user_parts), np.concatenate(code_parts).astype(np.int64) - 1
-        labels = (
-            np.arange(self.users.start, self.users.stop)[users]
-            if isinstance(self.users, range)
-            else self.users[users]
-        )
+        labels = users + self.users.start if isinstance(self.users, range) else self.users[users]
         columns = {name: self.kinds[name][kind] for name in KIND}
         instance = np.cumsum(columns["position"] == 1) - 1
         frame_columns = {"recommender": names, "user": labels, "instance": instance, **columns}
@@ -516,10 +508,8 @@ class Builder:
         sizes = np.diff(np.append(starts, user.size))
         dtype = np.min_scalar_type(int(sizes.max()))
         for recommender_index in range(len(self._codes)):
-            matches, first = (
-                recommender == recommender_index,
-                recommender[starts] == recommender_index,
-            )
+            matches = recommender == recommender_index
+            first = matches[starts]
             if first.any():
                 if dtype.itemsize > self._sizes[recommender_index].itemsize:
                     self._sizes[recommender_index] = self._sizes[recommender_index].astype(dtype)
@@ -537,13 +527,9 @@ class Builder:
     ) -> NDArray[Any]:
         """The codes of rows; new kinds are numbered in order of appearance."""
         zeros = np.zeros(1, dtype=np.int64)
-        tied_position, tied_relevant = (zeros, zeros) if tied is None else tied
-        derived = {
-            "n_instances": instances,
-            "tied_position": tied_position,
-            "tied_relevant": tied_relevant,
-        }
-        kind_columns = {name: columns[name] for name in KIND} | derived
+        kind_columns = {name: columns[name] for name in KIND} | {"n_instances": instances}
+        tied_columns = (zeros, zeros) if tied is None else tied
+        kind_columns |= zip(("tied_position", "tied_relevant"), tied_columns, strict=True)
         if "n_above" in columns:
             kind_columns["n_above"] = columns["n_above"]
         kind, kinds = equal_rows(list(kind_columns.values()), size)

@@ -18,7 +18,7 @@ from ..adaptive import Adaptive
 from ..protocol import Protocol, Weighted
 from .columns import INPUT, SizeMissingError, check_columns, log_names, warn_ignored, whole
 from .compact import COLUMNS, Log
-from .rows import Sizes, log_of_frame, says_instances, warn_of_instances
+from .rows import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
 from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
 
@@ -176,13 +176,21 @@ def read_log(
                 raise ValueError(
                     f"{name} must be left out with a protocol, got {as_written(option)}"
                 )
-        n_items, n_negatives, replacement = _options_of(protocol)
+        if not isinstance(protocol, (Protocol, Adaptive)):
+            raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
+        if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
+            raise ValueError(
+                f"protocol must have one n_items and one relevant item, got {protocol!r}"
+            )
+        n_items, replacement = protocol.n_items, protocol.replacement
+        n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
     if isinstance(source, str) and source == "bundled":
         source, replacement = _bundled(replacement), False
     if shared_negatives is None:  # readers record it in attrs
         shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
+    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     try:
-        log = _of_source(source, n_items, n_negatives, replacement)
+        log = _of_source(source, sizes, replacement)
     except SizeMissingError as problem:
         if problem.column == "n_negatives" and isinstance(protocol, Adaptive):
             raise ValueError(
@@ -203,22 +211,8 @@ def read_log(
     return log
 
 
-def _options_of(protocol: Protocol | Adaptive) -> tuple[int, int | None, bool]:
-    """The n_items, n_negatives and replacement of a protocol."""
-    if isinstance(protocol, Adaptive):
-        return protocol.n_items, None, protocol.replacement
-    if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
-    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
-        raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
-    return protocol.n_items, protocol.n_negatives, protocol.replacement
-
-
-def _of_source(
-    source: Any, n_items: int | None, n_negatives: int | None, replacement: bool | None
-) -> Log:
+def _of_source(source: Any, sizes: Sizes, replacement: bool | None) -> Log:
     """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
-    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     paths = files(source)
     if paths is None and not (is_dask(source) and has_engine()):
         frame, name = loaded(source, "the log")
@@ -304,8 +298,7 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None) -> Log:
     if log is None:
         frame = table.frame().set_axis(names, axis=1)
         return log_of_frame(frame, table.place, sizes, replacement)
-    if log.sizes is not None and not says_instances(names):
-        warn_of_instances(table.name, int(log.kinds["n_relevant"].max()))
+    warn_of_instances(names, table.name, log)
     return log
 
 
