@@ -671,11 +671,7 @@ def by_negatives(protocol: Protocol | Sequence[Protocol]) -> list[Protocol]:
     >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
     [4, 9]
     """
-    protocol_list = (
-        [protocol]
-        if isinstance(protocol, Protocol) or not isinstance(protocol, Sequence)
-        else protocol
-    )
+    protocol_list = protocol if isinstance(protocol, Sequence) else [protocol]
     protocols = {
         checked(candidate, n_relevant=1).n_negatives: candidate for candidate in protocol_list
     }

@@ -350,7 +350,7 @@ def check(
 
 def _weighted_interval(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     users: float | None,
@@ -381,7 +381,7 @@ def _weighted_interval(
     )
 
 
-def _check_weighted(protocol: Protocol, assumption: Assumption | None) -> None:
+def _check_weighted(protocol: Weighted, assumption: Assumption | None) -> None:
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
             "a protocol of weighted negatives must have one n_items and one relevant item, got "
@@ -398,7 +398,7 @@ def of_ties(
     better: IntArray,
     tied: IntArray,
     counts: FloatArray,
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     assumption: Assumption | None,
@@ -428,7 +428,7 @@ def of_shares(
     lower: FloatArray,
     upper: FloatArray,
     total: float,
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     assumption: Assumption | None,

@@ -135,18 +135,18 @@ class Table:
     def of_parts(cls, connection: Any, name: str, parts: Sequence[_Part]) -> Table:
         """The rows of several files, one after the other."""
         columns = parts[0].columns
-        types = []
-        for column in columns:
-            types.append(_common({part.types[part.columns.index(column)] for part in parts}))
+        types = [
+            _common({part.types[part.columns.index(column)] for part in parts})
+            for column in columns
+        ]
         table = cls(connection, name, columns, types)
         queries, paths = [], list[Any]()
         for (reader, names, _, keys), group in groupby(
             parts, lambda part: (part.reader, part.columns, part.types, part.keys)
         ):
             file_columns = names[: len(names) - len(keys)]
-            in_order = (
-                file_columns == columns[: len(file_columns)]
-            )  # then two columns with one name match by position
+            # If in order, two columns with one name match by position.
+            in_order = file_columns == columns[: len(file_columns)]
             places = {
                 i if in_order else columns.index(column): i for i, column in enumerate(file_columns)
             }
@@ -290,9 +290,8 @@ def _part(
             names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
             schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
             schema_names = [name for (name,) in schema.fetchall()][1:]
-            names = (
-                schema_names if len(schema_names) == len(names) else names
-            )  # else some are nested
+            if len(schema_names) == len(names):  # otherwise some columns are nested
+                names = schema_names
         else:
             reader, names, types = _csv_reader(connection, copy, sample_size)
     except duckdb.OutOfMemoryException:
