@@ -246,7 +246,7 @@ class Protocol(Design):
         object.__setattr__(self, "n_items", stored)
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
-        # Set here, so that dataclasses.replace can add weights and remove them.
+        # The class is set here, so that dataclasses.replace can add weights or remove them.
         design = Protocol if self.weights is None and not self.collapsed else Weighted
         object.__setattr__(self, "__class__", design)
         self._check_weighted()

@@ -111,6 +111,7 @@ class _Part:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     keys: tuple[str, ...]
+    is_csv: bool
 
 
 #: A file or a data frame of pandas.
@@ -161,7 +162,7 @@ class Table:
             paths.append([str(part.copy) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
-        if any(part.reader.startswith("read_csv") for part in parts):
+        if any(part.is_csv for part in parts):
             connection.execute(f"CREATE TABLE log AS {table._rows}", paths)
             table._rows, table._paths = "SELECT * FROM log", []
         return table
@@ -201,7 +202,7 @@ class Table:
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Restore column names; missing values of a CSV file become empty text."""
-        if any(part.reader.startswith("read_csv") for part in self._parts):
+        if any(part.is_csv for part in self._parts):
             for name in frame.columns[frame.isna().any()]:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
         numbers = [int(str(name)[1:]) for name in frame.columns]
@@ -304,8 +305,9 @@ def _part(
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    key_types = ["VARCHAR"] * len(keys)
-    return _Part(path, copy, reader, all_names, (*types, *key_types), tuple(keys.values()))
+    all_types = *types, *["VARCHAR"] * len(keys)
+    values = tuple(keys.values())
+    return _Part(path, copy, reader, all_names, all_types, values, is_csv=not is_parquet)
 
 
 def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, list[str], list[str]]:
