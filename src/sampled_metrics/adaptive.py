@@ -159,11 +159,10 @@ class Adaptive(Design):
         >>> Adaptive(n_items=10, first=2, most=5).places([5, 4], [0, 2])
         array([0, 3])
         """
-        logged_columns = [
-            integers(drawn, "drawn", 0, self.most),
-            integers(above, "above", 0, self.most),
-        ]
-        n_drawn, n_above = np.broadcast_arrays(*logged_columns)
+        logged = {"drawn": drawn, "above": above}
+        n_drawn, n_above = np.broadcast_arrays(
+            *(integers(values, name, 0, self.most) for name, values in logged.items())
+        )
         columns = (column.tolist() for column in self.outcomes)
         outcome_index = {pair: i for i, pair in enumerate(zip(*columns, strict=True))}
         pairs = list(zip(n_drawn.ravel().tolist(), n_above.ravel().tolist(), strict=True))
@@ -269,10 +268,8 @@ class Adaptive(Design):
                 new_above = rng.hypergeometric(
                     above, np.maximum(n_below, n_after - n_before - above), n_after - n_before
                 )
-            drawn, negatives_above = (
-                np.where(is_active, n_after, drawn),
-                np.where(is_active, new_above, negatives_above),
-            )
+            drawn = np.where(is_active, n_after, drawn)
+            negatives_above = np.where(is_active, new_above, negatives_above)
         return drawn, negatives_above
 
 

@@ -316,6 +316,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 
 
 def _log(arguments: argparse.Namespace) -> Log:
+    from .log.columns import SizeMissingError
     from .log.read import read_log
 
     options = _given(arguments, "n_negatives replacement")
@@ -328,8 +329,8 @@ def _log(arguments: argparse.Namespace) -> Log:
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
             return read_log(arguments.log, n_items=None, **options)
-        except ValueError as problem:
-            if arguments.n_items is None or not str(problem).startswith("n_items is needed"):
+        except SizeMissingError as problem:
+            if arguments.n_items is None or problem.column != "n_items":
                 raise
     return read_log(arguments.log, n_items=arguments.n_items, **options)
 

@@ -17,6 +17,7 @@ from . import _progress
 from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import as_written, integer
+from .adaptive import Adaptive
 from .evaluation.options import opened
 from .log.compact import Log
 from .metrics import Metric
@@ -329,7 +330,7 @@ class _Inputs:
                 f"users have {n_negatives:,} to {largest:,} negatives: true ranks are fitted to "
                 f"{n_negatives:,} of each, and the plan is for as many",
             )
-        if log.design is not None:
+        if isinstance(log.protocol, Adaptive):
             n_negatives = round(float(np.average(rows["n_negatives"], weights=rows["count"])))
             notes = (
                 f"the plan is for {n_negatives:,} negatives, as many as the log has on average",
@@ -365,7 +366,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     """
     from . import priors  # its solvers take long to import, and no other function needs them
 
-    if log.weighted:
+    if not log.protocol.uniform:
         raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
     rows = log.counts
     if (rows["n_relevant"] > 1).any():
@@ -373,15 +374,15 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
             "a fit needs one relevant item for each user, and this log has users with "
             f"{int(rows['n_relevant'].max())}: give plan the RelevantSets of an exact evaluation"
         )
-    design = log.design
-    if design is not None:
+    design = log.protocol
+    if isinstance(design, Adaptive):
         outcomes = design.places(rows["n_negatives"], rows["n_better"])
         rows = rows.assign(n_better=outcomes, n_negatives=design.most)
     negatives = int(rows["n_negatives"].min())
     min_items = 2 if log.replacement else negatives + 1
     n_items = integer(n_items, "n_items", min_items)
     protocol: Design = Protocol(n_items, negatives, replacement=log.replacement)
-    if design is not None:
+    if isinstance(design, Adaptive):
         protocol = replace(design, n_items=n_items)
     distributions, grid = {}, rank_grid(n_items)
     for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):

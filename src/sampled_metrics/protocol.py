@@ -46,6 +46,8 @@ class Design:
 
     #: Number of the first outcome: that of the sampled rank 1.
     first_outcome: ClassVar[int] = 1
+    #: Whether all items are equally likely to be drawn, and all drawn items are ranked.
+    uniform: ClassVar[bool] = True
 
     @property
     def n_relevant(self) -> int:
@@ -65,11 +67,6 @@ class Design:
         100
         """
         return self.n_negatives + 1
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all items are equally likely to be drawn, and all drawn items are ranked."""
-        return True
 
     @property
     def pool(self) -> IntArray:
@@ -139,9 +136,6 @@ class Design:
         [(10000, 100)]
         """
         above, width = self.above(rank, position), self.n_outcomes if width is None else width
-        if not self.uniform:
-            yield self.rows(above.ravel())[:, :width]
-            return
         above, pool = (counts.ravel() for counts in np.broadcast_arrays(above, self.pool))
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
@@ -230,9 +224,10 @@ class Protocol(Design):
         relevant = integer(self.n_relevant, "n_relevant", 1)
         negatives = integer(self.n_negatives, "n_negatives", 1)
         items = integers(self.n_items, "n_items", relevant + 1)
-        if not isinstance(self.replacement, (bool, np.bool_)):
-            value_text = as_written(self.replacement)
-            raise ValueError(f"replacement must be True or False, got {value_text}")
+        for name in ("replacement", "collapsed"):
+            if not isinstance(flag := getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
+            object.__setattr__(self, name, bool(flag))
         if items.size == 0:
             raise ValueError("n_items must hold at least one catalogue size, got none")
         pool = int(items.min()) - relevant
@@ -251,36 +246,13 @@ class Protocol(Design):
         object.__setattr__(self, "n_items", stored)
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
-        object.__setattr__(self, "replacement", bool(self.replacement))
-        if not isinstance(self.collapsed, (bool, np.bool_)):
-            raise ValueError(f"collapsed must be True or False, got {as_written(self.collapsed)}")
-        object.__setattr__(self, "collapsed", bool(self.collapsed))
-        if self.collapsed and not self.replacement:
-            raise ValueError("collapsed must be False without replacement, got True")
-        if self.collapsed and items.ndim:
-            raise ValueError(f"n_items must be one number if collapsed, got shape {items.shape}")
-        if self.weights is not None:
-            object.__setattr__(self, "weights", self._checked_weights())
+        # The class is set here, so that dataclasses.replace can add weights or remove them.
+        design = Protocol if self.weights is None and not self.collapsed else Weighted
+        object.__setattr__(self, "__class__", design)
+        self._check_weighted()
 
-    def _checked_weights(self) -> FloatArray:
-        weights = np.array(floats(self.weights, "weights"))  # type: ignore[arg-type]
-        if self.n_relevant > 1:
-            raise ValueError(f"n_relevant must be 1 with weights, got {self.n_relevant}")
-        if weights.shape != (self.n_items,):
-            raise ValueError(
-                f"weights must have shape ({self.n_items},), one for each of n_items, got "
-                f"{weights.shape}"
-            )
-        bad = ~np.isfinite(weights) | (weights < 0)
-        if bad.any():
-            raise ValueError(f"weights must be finite and >= 0, got {weights[bad][0]}")
-        least = 1 if self.replacement else self.n_negatives
-        if np.count_nonzero(weights) <= least:
-            raise ValueError(
-                f"weights must hold more than {least} above 0, got {np.count_nonzero(weights)}"
-            )
-        weights.setflags(write=False)
-        return weights
+    def _check_weighted(self) -> None:
+        """Check weights and collapsed, if there are any."""
 
     def __repr__(self) -> str:
         sizes = np.asarray(self.n_items)
@@ -304,11 +276,6 @@ class Protocol(Design):
         items = sizes if isinstance(sizes, int) else (sizes.shape, sizes.tobytes())
         weights = None if self.weights is None else self.weights.tobytes()
         return items, self.n_negatives, self.replacement, self.n_relevant, weights, self.collapsed
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all items are drawn with the same probability, and all those drawn are ranked."""
-        return self.weights is None and not self.collapsed
 
     @property
     def whole(self) -> bool:
@@ -336,11 +303,7 @@ class Protocol(Design):
             x = np.arange(self.n_negatives + 1)
         else:
             x = integers(counts, "counts", 0, self.n_negatives)
-        above = self.above(rank, position)
-        if not self.uniform:
-            with np.errstate(divide="ignore"):
-                return np.asarray(np.log(self.rows(above)[..., x]))
-        pool = self.pool[..., np.newaxis]
+        above, pool = self.above(rank, position), self.pool[..., np.newaxis]
         return log_law(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
 
     def pmf(
@@ -378,35 +341,7 @@ class Protocol(Design):
         """
         if counts is None:
             return self.rows(self.above(rank, position))
-        if self.uniform:
-            return np.asarray(np.exp(self.logpmf(rank, position, counts)))
-        x = integers(counts, "counts", 0, self.n_negatives)
-        return np.asarray(self.rows(self.above(rank, position))[..., x])
-
-    def rows(self, above: np.ndarray) -> FloatArray:
-        """Rows of P for numbers of irrelevant items above, whole ones if not `uniform`."""
-        if self.uniform:
-            return super().rows(above)
-        m = self.n_negatives
-        distinct_above, row_index = np.unique(above, return_inverse=True)
-        if self.weights is None:
-            pool = int(self.n_items) - self.n_relevant
-            p_distinct = successive_sampling.occupied(m, pool)
-            n_distinct = np.flatnonzero(p_distinct > 0)
-            pmfs = (
-                p_distinct[n_distinct] @ law(n_distinct, n_above, pool, False, m + 1)
-                for n_above in distinct_above.tolist()
-            )
-            pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)
-        elif self.collapsed:
-            pmf_rows = successive_sampling.distinct(self.weights, distinct_above, m)
-        elif self.replacement:
-            x, p = np.arange(m + 1), self.share(distinct_above + 1)[:, np.newaxis]
-            log_binomial = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)
-            pmf_rows = np.exp(log_binomial + xlogy(x, p) + xlog1py(m - x, -p))
-        else:
-            pmf_rows = successive_sampling.successive(self.weights, distinct_above, m)
-        return np.asarray(pmf_rows[row_index.reshape(np.shape(above))])
+        return np.asarray(np.exp(self.logpmf(rank, position, counts)))
 
     def share(self, rank: ArrayLike) -> FloatArray:
         """Probability that one draw is above the item; shape (...).
@@ -420,11 +355,7 @@ class Protocol(Design):
         >>> Protocol(5, 2, weights=[4, 4, 9, 2, 2]).share([1, 2, 3])
         array([0.        , 0.23529412, 0.66666667])
         """
-        above = self.above(rank)
-        if self.weights is None:
-            return np.asarray(above / (np.asarray(self.n_items) - self.n_relevant))
-        total = np.append(0.0, np.cumsum(self.weights))
-        return np.asarray(np.minimum(total[above] / (total[-1] - self.weights[above]), 1.0))
+        return np.asarray(self.above(rank) / (np.asarray(self.n_items) - self.n_relevant))
 
     def inclusion(self, rank: int) -> FloatArray:
         """Expected number of times that each item is among the negatives of the item at `rank`.
@@ -501,8 +432,6 @@ class Protocol(Design):
         >>> float(Protocol(n_items=10_000, n_negatives=99).mean(102))
         2.0
         """
-        if not self.uniform:
-            return position + self.pmf(rank, position) @ np.arange(self.n_negatives + 1.0)
         return np.asarray(position + self.n_negatives * self.above(rank, position) / self.pool)
 
     def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
@@ -515,10 +444,6 @@ class Protocol(Design):
         >>> float(Protocol(n_items=5, n_negatives=2).variance(3))
         0.5
         """
-        if not self.uniform:
-            mass, counts = self.pmf(rank, position), np.arange(self.n_negatives + 1.0)
-            deviations = counts - (mass @ counts)[..., np.newaxis]
-            return np.asarray((mass * deviations**2).sum(axis=-1))
         above, pool = self.above(rank, position), self.pool
         binomial = self.n_negatives * (above / pool) * ((pool - above) / pool)
         if self.replacement:
@@ -563,17 +488,119 @@ class Protocol(Design):
         >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng=0)
         array([  1,  51, 100])
         """
-        above, rng = self.above(rank, position), generator(rng)
-        if not self.uniform:
-            shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
-            cdf = np.broadcast_to(self.cdf(rank, position), (*shape, self.n_negatives + 1))
-            return np.asarray((rng.random((*shape, 1)) > cdf[..., :-1]).sum(axis=-1) + position)
-        pool = self.pool
+        n_above = self._drawn(self.above(rank, position), generator(rng), size)
+        return np.asarray(n_above, dtype=np.int64) + position
+
+    def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
+        """Numbers of negatives above the item, drawn."""
         if self.replacement:
-            drawn = rng.binomial(self.n_negatives, above / pool, size)
+            return rng.binomial(self.n_negatives, above / self.pool, size)
+        return rng.hypergeometric(above, self.pool - above, self.n_negatives, size)
+
+
+class Weighted(Protocol):
+    """A :class:`Protocol` with weights, or whose duplicates are collapsed, made by calling that.
+
+    Most of it is computed from whole rows of P.
+
+    >>> type(Protocol(5, 2, collapsed=True)).__name__
+    'Weighted'
+    """
+
+    uniform = False
+
+    def _check_weighted(self) -> None:
+        if self.collapsed and not self.replacement:
+            raise ValueError("collapsed must be False without replacement, got True")
+        if self.collapsed and not isinstance(self.n_items, int):
+            raise ValueError(
+                f"n_items must be one number if collapsed, got shape {self.n_items.shape}"
+            )
+        if self.weights is None:
+            return
+        weights = np.array(floats(self.weights, "weights"))
+        if self.n_relevant > 1:
+            raise ValueError(f"n_relevant must be 1 with weights, got {self.n_relevant}")
+        if weights.shape != (self.n_items,):
+            raise ValueError(
+                f"weights must have shape ({self.n_items},), one for each of n_items, got "
+                f"{weights.shape}"
+            )
+        bad = ~np.isfinite(weights) | (weights < 0)
+        if bad.any():
+            raise ValueError(f"weights must be finite and >= 0, got {weights[bad][0]}")
+        least = 1 if self.replacement else self.n_negatives
+        if np.count_nonzero(weights) <= least:
+            raise ValueError(
+                f"weights must hold more than {least} above 0, got {np.count_nonzero(weights)}"
+            )
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+
+    def rows(self, above: np.ndarray) -> FloatArray:
+        """Rows of P for whole numbers of irrelevant items above."""
+        m = self.n_negatives
+        distinct_above, row_index = np.unique(above, return_inverse=True)
+        if self.weights is None:
+            pool = int(self.n_items) - self.n_relevant
+            p_distinct = successive_sampling.occupied(m, pool)
+            n_distinct = np.flatnonzero(p_distinct > 0)
+            pmfs = (
+                p_distinct[n_distinct] @ law(n_distinct, n_above, pool, False, m + 1)
+                for n_above in distinct_above.tolist()
+            )
+            pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)
+        elif self.collapsed:
+            pmf_rows = successive_sampling.distinct(self.weights, distinct_above, m)
+        elif self.replacement:
+            x, p = np.arange(m + 1), self.share(distinct_above + 1)[:, np.newaxis]
+            log_binomial = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)
+            pmf_rows = np.exp(log_binomial + xlogy(x, p) + xlog1py(m - x, -p))
         else:
-            drawn = rng.hypergeometric(above, pool - above, self.n_negatives, size)
-        return np.asarray(drawn, dtype=np.int64) + position
+            pmf_rows = successive_sampling.successive(self.weights, distinct_above, m)
+        return np.asarray(pmf_rows[row_index.reshape(np.shape(above))])
+
+    def blocks(
+        self, rank: ArrayLike, position: int = 1, width: int | None = None
+    ) -> Iterator[FloatArray]:
+        """All rows in one block: those without replacement are computed together."""
+        yield self.rows(self.above(rank, position).ravel())[:, :width]
+
+    def logpmf(
+        self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
+    ) -> FloatArray:
+        """Logarithm of :meth:`pmf`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.pmf(rank, position, counts)))
+
+    def pmf(
+        self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
+    ) -> FloatArray:
+        """As :meth:`Protocol.pmf`."""
+        x = slice(None) if counts is None else integers(counts, "counts", 0, self.n_negatives)
+        return np.asarray(self.rows(self.above(rank, position))[..., x])
+
+    def share(self, rank: ArrayLike) -> FloatArray:
+        """As :meth:`Protocol.share`, where the weight of the item itself is not drawn."""
+        if self.weights is None:
+            return super().share(rank)
+        above, total = self.above(rank), np.append(0.0, np.cumsum(self.weights))
+        return np.asarray(np.minimum(total[above] / (total[-1] - self.weights[above]), 1.0))
+
+    def mean(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Expected sampled rank."""
+        return position + self.pmf(rank, position) @ np.arange(self.n_negatives + 1.0)
+
+    def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Variance of the sampled rank."""
+        mass, counts = self.pmf(rank, position), np.arange(self.n_negatives + 1.0)
+        deviations = counts - (mass @ counts)[..., np.newaxis]
+        return np.asarray((mass * deviations**2).sum(axis=-1))
+
+    def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
+        shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
+        cdf = np.minimum(np.cumsum(self.rows(above), axis=-1), 1.0)[..., :-1]
+        return (rng.random((*shape, 1)) > np.broadcast_to(cdf, (*shape, self.n_negatives))).sum(-1)
 
 
 def checked(design: Design, *, n_relevant: int | None = None) -> Protocol:
@@ -644,11 +671,7 @@ def by_negatives(protocol: Protocol | Sequence[Protocol]) -> list[Protocol]:
     >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
     [4, 9]
     """
-    protocol_list = (
-        [protocol]
-        if isinstance(protocol, Protocol) or not isinstance(protocol, Sequence)
-        else protocol
-    )
+    protocol_list = protocol if isinstance(protocol, Sequence) else [protocol]
     protocols = {
         checked(candidate, n_relevant=1).n_negatives: candidate for candidate in protocol_list
     }

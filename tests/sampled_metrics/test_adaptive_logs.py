@@ -58,8 +58,7 @@ def frequencies(rows, name, design):
 
 
 def test_the_log_keeps_its_design(rows, log):
-    assert log.protocol == log.design == DESIGN
-    assert not log.weighted
+    assert log.protocol == DESIGN
     columns = ["recommender", "user", "n_negatives", "n_better", "n_tied"]
     pd.testing.assert_frame_equal(
         log.frame[columns].reset_index(drop=True), rows[columns], check_dtype=False

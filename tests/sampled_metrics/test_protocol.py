@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -468,6 +470,19 @@ def test_one_item_with_most_of_the_weight() -> None:
         alike = Protocol(31, 10, collapsed=collapsed, replacement=replacement).pmf(31)
         np.testing.assert_allclose(pmf, alike, atol=1e-12)
         assert plain.pmf(1)[0] == pytest.approx(1, abs=1e-12)
+
+
+def test_a_copy_has_the_class_of_its_weights() -> None:
+    uniform, weighted = Protocol(5, 2), Protocol(5, 2, weights=[4, 1, 1, 1, 1])
+    assert (uniform.uniform, weighted.uniform) == (True, False)
+    for expected, copy in (
+        (weighted, pickle.loads(pickle.dumps(weighted))),
+        (weighted, replace(uniform, weights=weighted.weights)),
+        (uniform, replace(weighted, weights=None)),
+    ):
+        assert copy == expected
+        assert type(copy) is type(expected)
+        np.testing.assert_array_equal(copy.pmf(3), expected.pmf(3))
 
 
 @pytest.mark.parametrize(

@@ -341,11 +341,8 @@ class _Building:
         self, part_index: int, slope: FloatArray, tolerance: float = _NEAR
     ) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its constraints."""
-        generators, used, pmfs = (
-            self.generators[part_index],
-            self.columns[part_index],
-            self.pmf[part_index],
-        )
+        generators, used = self.generators[part_index], self.columns[part_index]
+        pmfs = self.pmf[part_index]
         k, r = used.size, len(generators.constraints)
         columns, rows = np.zeros((pmfs.shape[1], k + r)), np.zeros((1 + r, k + r))
         columns[:, :k], rows[0, :k], rows[1:, :k] = (

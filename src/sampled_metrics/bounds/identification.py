@@ -22,7 +22,7 @@ from .._validate import FloatArray, IntArray, as_written, checked_confidence
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Protocol, drawn_alike
+from ..protocol import Protocol, Weighted, drawn_alike
 from . import bets, weighted
 from .assumption import Assumption, assumption_name, checked_assumption
 from .generators import knots
@@ -47,6 +47,14 @@ class IncompatibleError(ValueError):
     ...
     sampled_metrics.bounds.identification.IncompatibleError: counts contradict ...
     """
+
+    def __init__(self, contradiction: str) -> None:
+        super().__init__(contradiction)
+        #: The message without its subject, the counts.
+        self.contradiction = contradiction
+
+    def __str__(self) -> str:
+        return f"counts {self.contradiction}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ def interval(
     (0.08, 0.13)
     """
     metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
-    if isinstance(protocol, Protocol) and not protocol.uniform:
+    if isinstance(protocol, Weighted):
         return _weighted_interval(counts, protocol, metric, float(confidence), users, assumption)
     parts, rows, users_by_row, total = _sample(counts, protocol, metric, users)
     _check_assumption(parts, assumption)
@@ -303,7 +311,6 @@ def unrefuted(
     confidence: float,
     span: tuple[float, float],
     assumption: Assumption | None,
-    whose: str = "counts",
 ) -> tuple[float, float]:
     """The values of a metric that bets do not refute, rounded outwards.
 
@@ -311,13 +318,11 @@ def unrefuted(
     """
     for trial_confidence in (confidence, 1.0 - REFUTED):
         (lower, upper), threshold = span, log_evidence_needed(trial_confidence)
-        low, high = (
-            evidence.end(1, threshold, lower, upper),
-            evidence.end(-1, threshold, upper, lower),
-        )
+        low = evidence.end(1, threshold, lower, upper)
+        high = evidence.end(-1, threshold, upper, lower)
         if low <= high:
             return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
-    raise IncompatibleError(f"{whose} contradict {_why(assumption)}: p-value at most {REFUTED:g}")
+    raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {REFUTED:g}")
 
 
 def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> None:
@@ -335,19 +340,17 @@ def check(
     log_evidence: float,
     assumption: Assumption | None,
     confidence: float = CONFIDENCE,
-    whose: str = "counts",
     n_checks: int = 1,
 ) -> None:
     """Raise IncompatibleError if the log e-value `log_evidence` contradicts the assumption."""
     if log_evidence > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / n_checks):
-        raise IncompatibleError(
-            f"{whose} contradict {_why(assumption)}: p-value at most {_p(log_evidence)}"
-        )
+        p_value = _p(log_evidence)
+        raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {p_value}")
 
 
 def _weighted_interval(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     users: float | None,
@@ -378,7 +381,7 @@ def _weighted_interval(
     )
 
 
-def _check_weighted(protocol: Protocol, assumption: Assumption | None) -> None:
+def _check_weighted(protocol: Weighted, assumption: Assumption | None) -> None:
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
             "a protocol of weighted negatives must have one n_items and one relevant item, got "
@@ -395,7 +398,7 @@ def of_ties(
     better: IntArray,
     tied: IntArray,
     counts: FloatArray,
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     assumption: Assumption | None,
@@ -425,7 +428,7 @@ def of_shares(
     lower: FloatArray,
     upper: FloatArray,
     total: float,
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     confidence: float,
     assumption: Assumption | None,
@@ -441,7 +444,7 @@ def of_shares(
         ends = weighted.ends(protocol, metric, starts, *band, top)
         if ends is not None:
             return Interval(*ends, confidence, assumption_name(assumption))
-    raise IncompatibleError(f"counts contradict {_why(assumption)}: p-value below {REFUTED:g}")
+    raise IncompatibleError(f"contradict {_why(assumption)}: p-value below {REFUTED:g}")
 
 
 def _why(assumption: Assumption | None) -> str:

@@ -33,7 +33,7 @@ from scipy.special import bdtr, betaincinv
 
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
-from ..protocol import Protocol
+from ..protocol import Weighted
 
 #: One column for each of the first ranks, then stretches that grow by this ratio.
 _EVERY, _LONGER = 256, 1.01
@@ -99,7 +99,7 @@ def tied_confidence(confidence: float) -> float:
 
 
 def ends(
-    protocol: Protocol,
+    protocol: Weighted,
     metric: Metric,
     starts: IntArray,
     below: FloatArray,
@@ -113,7 +113,7 @@ def ends(
     together, and half of the users have neither negative above:
 
     >>> from sampled_metrics.metrics import metric
-    >>> protocol = Protocol(5, 2, weights=[4, 1, 1, 1, 1])
+    >>> protocol = Weighted(5, 2, weights=[4, 1, 1, 1, 1])
     >>> half = np.array([0.5])
     >>> low, high = ends(protocol, metric("recall@1"), np.array([1]), half, half)
     >>> round(low, 3), round(high, 3)
@@ -149,7 +149,7 @@ class _Columns:
 
 
 @lru_cache(maxsize=16)
-def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: int) -> _Columns:
+def _columns(protocol: Weighted, metric: Metric, begin: tuple[int, ...], top: int) -> _Columns:
     """The columns; conservative where a column stands for several ranks."""
     starts = np.array(begin)
     n = int(protocol.n_items)
@@ -179,7 +179,7 @@ def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: in
 
 
 def _between(
-    protocol: Protocol, ranks: IntArray, starts: IntArray
+    protocol: Weighted, ranks: IntArray, starts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds of the shares with fewer negatives above, at each rank; shape (ranks, starts)."""
     if protocol.weights is None:
@@ -199,7 +199,7 @@ def _between(
     return lower, upper
 
 
-def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Columns:
+def _by_share(protocol: Weighted, term: FloatArray, starts: IntArray) -> _Columns:
     """Columns for probabilities of a draw above: the number above is then binomial."""
     assert protocol.weights is not None
     n, m = term.size, protocol.n_negatives

@@ -161,17 +161,17 @@ def compare(
     (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
     options.refuse_if_weighted(log, estimator=estimator, gamma=gamma)
     assumed = checked_assumption(assumption)
-    if log.weighted:
+    if not log.protocol.uniform:
         _check_weighted(log, parsed_metric, assumption)
     sample = Sample(log)
     sample.check_independent("estimate with identification=False says what was reported")
     log.check_same_users()
     values = Values(sample, options.checked_gamma(gamma, sample))
     estimator_name = estimator or values.default(parsed_metric)
-    notes = [] if log.weighted else _checked_estimator(estimator_name, values)
+    notes = _checked_estimator(estimator_name, values) if log.protocol.uniform else []
     notes += options.note_on_reported(sample)
     metric_assumption = options.assumption_for(assumed, sample, parsed_metric)
-    unbiased = not log.weighted and values.unbiased(parsed_metric)
+    unbiased = log.protocol.uniform and values.unbiased(parsed_metric)
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.means(parsed_metric, "naive")
@@ -183,7 +183,7 @@ def compare(
             differences[first, second] = sample.mean(
                 means[first].minus(means[second]), means[first].users, gap
             )
-        if log.weighted:
+        if not log.protocol.uniform:
             judgements = judging.by_student(differences, level)
             notes = [
                 _correlation(means[first], means[second], paired, first, second)
@@ -205,7 +205,7 @@ def compare(
         low, high, _ = paired.student(level)
         judgement = judgements[first, second]
         is_decided = judgement.sign != 0
-        is_favoured = not (is_decided or log.weighted or low <= 0 <= high)
+        is_favoured = log.protocol.uniform and not (is_decided or low <= 0 <= high)
         rows.append(
             ComparisonRow(
                 first=first,
@@ -227,14 +227,14 @@ def compare(
         )
     frame = pd.DataFrame(rows, columns=ComparisonRow._fields).astype({"users_needed": "Int64"})
     settings: dict[str, Any] = {"metric": parsed_metric.name, "estimator": estimator_name}
-    if not log.weighted:
+    if log.protocol.uniform:
         settings["gamma"] = values.gamma
     settings["confidence"] = level
     assumes_nothing = unbiased or metric_assumption is None
     settings["assumed"] = _confidence.Assumed(() if assumes_nothing else (metric_assumption,))
-    if log.weighted:
+    if not log.protocol.uniform:
         settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
-    settings["warrant"] = _confidence.LARGE_SAMPLE if log.weighted else _confidence.PROVED
+    settings["warrant"] = _confidence.PROVED if log.protocol.uniform else _confidence.LARGE_SAMPLE
     return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
 
 

@@ -14,9 +14,9 @@ from .._confidence import CONFIDENCE, NONE, Assumed
 from .._threads import one_thread
 from .._validate import checked_confidence
 from ..bounds.assumption import Assumption, checked_assumption
-from ..log.compact import Log
+from ..log.compact import Log, Unstated
 from ..metrics import Metric
-from ..protocol import Protocol
+from ..protocol import Weighted
 from ..results import Estimates
 from . import options, ranges
 from .ranges import Range
@@ -201,7 +201,7 @@ def estimate(
     if identification:
         sample.check_independent("identification=False leaves the ranges out")
     frame, notes = _one_row_each(values, assumptions, level, identification, efficiency, progress)
-    if log.weighted:
+    if not log.protocol.uniform:
         settings = {"confidence": level, "assumed": _assumed_if_weighted(log, frame, assumed)}
     elif identification:
         settings["assumed"] = _assumed(frame, assumptions)
@@ -292,7 +292,7 @@ def estimate_each(
     5           Z  bias-variance  0.090
     """
     log = options.opened(log, replacement)
-    if log.weighted:
+    if not log.protocol.uniform:
         raise ValueError(
             f"there are no corrections for weighted negatives, as in {log!r}: estimate AUC with "
             "estimate instead"
@@ -343,7 +343,7 @@ def _one_row_each(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The frame with a row for each recommender and metric, and notes."""
     sample, rows, notes = values.sample, list[EstimateRow](), list[str]()
-    with_shortest = efficiency and sample.one_row_per_user and not sample.log.weighted
+    with_shortest = efficiency and sample.one_row_per_user and sample.log.protocol.uniform
     if efficiency and not with_shortest:
         needs = "unweighted negatives" if sample.one_row_per_user else "one row for each user"
         notes.append(f"the shortest width is left out: it needs {needs}")
@@ -405,7 +405,7 @@ def _ranges_of(
     log, notes = values.sample.log, options.note_on_reported(values.sample)
     if estimator == "naive":  # fast, whatever `identification` says
         return ranges.of_means(values, metric, means, confidence), notes
-    if metric.linear and isinstance(log.protocol, Protocol) and log.protocol.collapsed:
+    if metric.linear and isinstance(log.protocol, Weighted) and log.protocol.collapsed:
         notes.append(
             f"{metric.name} is reported as a share of the {log.protocol.n_negatives} draws: the "
             "log does not say how many of each user's were distinct"
@@ -415,7 +415,7 @@ def _ranges_of(
             f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
             f"{metric.name} is not linear in them"
         )
-    if not identification or (log.weighted and log.protocol is None and estimator != WEIGHTED):
+    if not identification or (isinstance(log.protocol, Unstated) and estimator != WEIGHTED):
         return {}, notes
     if estimator == WEIGHTED:
         return {
@@ -438,7 +438,7 @@ def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None
 def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> Assumed:
     """What is assumed of weighted negatives and of true ranks, for the settings."""
     conditions: list[object] = ["n_above is without bias"] if "n_above" in log.kinds else []
-    if log.protocol is not None:
+    if isinstance(log.protocol, Weighted):
         conditions.append("all users' negatives are drawn from the same items but their own one")
         if not frame["assumption"].isin([NONE, ""]).all():
             conditions.append(assumption)

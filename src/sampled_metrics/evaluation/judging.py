@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _confidence, priors
 from .._validate import FloatArray, IntArray
+from ..adaptive import Adaptive
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import hats
@@ -331,7 +332,7 @@ def negatives_needed(
     """
     sample, fits = values.sample, values.fits
     pairs = [pair for pair, judgement in judgements.items() if not judgement.sign]
-    if sample.log.weighted or sample.design is not None:
+    if not sample.log.protocol.uniform or isinstance(sample.log.protocol, Adaptive):
         return {}
     if sample.whole:  # there are no more negatives
         return dict.fromkeys(pairs, "none")

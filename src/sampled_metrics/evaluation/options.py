@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import estimators as corrections
 from .._validate import as_written
+from ..adaptive import Adaptive
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..log.read import read_log
@@ -65,8 +66,8 @@ def checked_gamma(gamma: float | None, sample: Sample) -> float:
 
 def checked_estimators(estimators: Sequence[str] | str, values: Values) -> list[str]:
     """The estimators named; for "all", those that the log allows and that have an interval."""
-    unfit, design = values.fits.unfit, values.sample.design
-    allowed = ESTIMATORS if design is None else ADAPTIVE
+    unfit, design = values.fits.unfit, values.sample.log.protocol
+    allowed = ADAPTIVE if isinstance(design, Adaptive) else ESTIMATORS
     if estimators == "all":
         return [name for name in allowed[:-1] if not unfit or name not in FITTED]
     names = list(dict.fromkeys([estimators] if isinstance(estimators, str) else estimators))
@@ -96,7 +97,7 @@ def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Valu
     notes, unfit = [], values.fits.unfit
     if estimators == "all" and unfit:
         notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
-    if estimators == "all" and values.sample.design is not None:
+    if estimators == "all" and isinstance(values.sample.log.protocol, Adaptive):
         fixed_estimators = ", ".join(name for name in ESTIMATORS if name not in ADAPTIVE)
         notes.append(f"{fixed_estimators} are left out: they are for a fixed number of negatives")
     lower, upper = values.fits.fewest, int(values.sample.negatives.max())
@@ -111,9 +112,10 @@ def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Valu
 
 def note_on_reported(sample: Sample) -> list[str]:
     """Why nothing is reported, if so."""
-    if sample.design is None:
+    design = sample.log.protocol
+    if not isinstance(design, Adaptive):
         return []
-    first, upper = sample.design.first, sample.design.most
+    first, upper = design.first, design.most
     return [
         f"reported is left empty: ranks among {first:,} to {upper:,} negatives, as many as an "
         "adaptive design drew for each user, are not averaged"
@@ -123,7 +125,7 @@ def note_on_reported(sample: Sample) -> list[str]:
 def refuse_if_weighted(log: Log, **options: object) -> None:
     """Refuse options of corrections, which weighted negatives do not have."""
     for name, value in options.items():
-        if log.weighted and value is not None:
+        if not log.protocol.uniform and value is not None:
             raise ValueError(
                 f"{name} must be left out, got {as_written(value)}: there are no "
                 f"corrections for weighted negatives, as in {log!r}"

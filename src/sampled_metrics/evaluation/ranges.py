@@ -15,7 +15,7 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Protocol
+from ..protocol import Weighted
 from .sample import Sample, UserMean
 from .values import Values
 
@@ -53,7 +53,7 @@ def identified(
     sample: Sample, metric: Metric, assumption: Assumption | None, confidence: float
 ) -> tuple[dict[str, Range], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    compute_ends = _by_weights if isinstance(sample.log.protocol, Protocol) else _by_bets
+    compute_ends = _by_weights if isinstance(sample.log.protocol, Weighted) else _by_bets
     intervals: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
@@ -75,7 +75,7 @@ def _by_weights(
 ) -> dict[str, tuple[float, float]]:
     """Intervals for weighted negatives, whichever items are above."""
     protocol, intervals = sample.log.protocol, {}
-    assert isinstance(protocol, Protocol)
+    assert isinstance(protocol, Weighted)
     if not sample.one_row_per_user:
         raise ValueError("with weighted negatives each user must have one held-out item")
     for name in names:
@@ -98,10 +98,8 @@ def _by_bets(
 ) -> dict[str, tuple[float, float]]:
     """Intervals by bets on the sampled ranks."""
     intervals: dict[str, tuple[float, float]] = {}
-    parts, log_evidence_needed = (
-        sample.partition(metric, assumption),
-        identification.log_evidence_needed(confidence),
-    )
+    parts = sample.partition(metric, assumption)
+    log_evidence_needed = identification.log_evidence_needed(confidence)
     names = compatible(sample, parts, assumption, names, confidence, notes)
     if not names:
         return intervals
@@ -158,7 +156,7 @@ def contradiction_noted(
     try:
         yield
     except identification.IncompatibleError as problem:
-        message = f"the ranks of {shortened(name)}{str(problem).removeprefix('counts')}"
+        message = f"the ranks of {shortened(name)} {problem.contradiction}"
         if assumption is None:
             raise ValueError(f"{message}: check n_items, n_negatives and replacement") from None
         notes.append(message)
@@ -169,13 +167,8 @@ def shortest(
 ) -> float:
     """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
-    return least_width(
-        sample.partition(metric, interval.assumed),
-        interval.assumed,
-        confidence,
-        sample.bet_rows,
-        counts,
-    )
+    parts = sample.partition(metric, interval.assumed)
+    return least_width(parts, interval.assumed, confidence, sample.bet_rows, counts)
 
 
 def quoted(value: float, error: float, interval: Range, confidence: float) -> str:

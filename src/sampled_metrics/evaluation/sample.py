@@ -73,7 +73,7 @@ class Sample:
     """Statistics of a log, all of them sums over kinds of row.
 
     `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the
-    kinds, (kinds,); for an adaptive `design`, `better` are the places of its outcomes and
+    kinds, (kinds,); for an adaptive design, `better` are the places of its outcomes and
     `negatives` its `most`, since so many fixed negatives have as many outcomes. `place` and
     `many` describe ties of several relevant items with each other and negatives: the row's
     place among these, and their number; else 0. `counts` are each recommender's users per kind,
@@ -84,12 +84,8 @@ class Sample:
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
-        self.counts, self.users, self.one_row_per_user = (
-            log.user_counts,
-            log.users_of,
-            log.sizes is None,
-        )
-        self.design = log.design
+        self.counts, self.users = log.user_counts, log.users_of
+        self.one_row_per_user = log.sizes is None
         for name, users in self.users.items():
             if users < 2:
                 raise ValueError(
@@ -156,16 +152,13 @@ class Sample:
     def is_whole(self, protocol_class: ProtocolClass) -> bool:
         """Whether each user of a class has all negatives, each once."""
         n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
-        return (
-            not self.replacement
-            and self.design is None
-            and int(protocol_class.sizes[-1]) == n_ranked
-        )
+        is_distinct = not self.replacement and not isinstance(self.log.protocol, Adaptive)
+        return is_distinct and int(protocol_class.sizes[-1]) == n_ranked
 
     def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
         """The protocol of instances with so many candidates, negatives and relevant items."""
-        if self.design is not None:  # it has one size
-            return self.design
+        if isinstance(self.log.protocol, Adaptive):  # it has one size
+            return self.log.protocol
         return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
     def mean(
@@ -265,10 +258,8 @@ class Sample:
         is_thinned = fewest_negatives < most_negatives
         if assumption is None or not is_thinned.any():
             return []
-        lower, upper = (
-            int(fewest_negatives[is_thinned].min()),
-            int(most_negatives[is_thinned].max()),
-        )
+        lower = int(fewest_negatives[is_thinned].min())
+        upper = int(most_negatives[is_thinned].max())
         return [
             f"users of one catalogue size have different numbers of negatives ({lower:,} to "
             f"{upper:,}): an assumption is about all of them, so under it their samples are cut to "
@@ -282,7 +273,8 @@ class Sample:
         for counts in self.counts.values():
             weights += np.bincount(bet_kind_index, counts, len(bet_kinds))
         population = None if assumption is None else self.populations
-        return bets.partition(bet_kinds, weights, metric, self.replacement, self.design, population)
+        design = self.log.protocol if isinstance(self.log.protocol, Adaptive) else None
+        return bets.partition(bet_kinds, weights, metric, self.replacement, design, population)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
+from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.distributions import law
 from ..protocol import Design, fixed, thinned
@@ -78,7 +79,7 @@ class Values:
     def default(self, metric: Metric) -> str:
         """The default estimator of a metric; empty if there is none."""
         log = self.sample.log
-        if log.weighted:
+        if not log.protocol.uniform:
             return WEIGHTED if metric.linear and "n_above" in log.kinds else ""
         return "naive" if self.unbiased(metric) else "bias-variance"
 
@@ -186,7 +187,7 @@ class Values:
         the rank, the more negatives it is among.
         """
         sample = self.sample
-        if sample.design is not None:
+        if isinstance(sample.log.protocol, Adaptive):
             return np.full(sample.better.size, np.nan)
         n_entries = sum(
             protocol_class.n_relevant * (protocol_class.n_negatives + 1)
@@ -234,7 +235,7 @@ class Values:
         True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
         with all negatives, whose sampled ranks are exact. Adaptive designs have no naive metric.
         """
-        if self.sample.design is not None:
+        if isinstance(self.sample.log.protocol, Adaptive):
             return False
         if metric not in self._unbiased:
             self._unbiased[metric] = metric.linear or all(

@@ -285,12 +285,23 @@ def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
     return np.fromiter(map(pd.api.types.is_scalar, column), dtype=bool, count=len(column))
 
 
+class SizeMissingError(ValueError):
+    """Neither an option nor a `column` gives n_items or n_negatives."""
+
+    def __init__(self, column: str, source: str) -> None:
+        super().__init__(column, source)
+        self.column = column
+
+    def __str__(self) -> str:
+        name, source = self.args
+        option = f"--{name.replace('_', '-')}"
+        return f"{name} is needed: give it ({option}), or a column {name} in {source}"
+
+
 def size_option(key: str, option: int | None, low: int, source: str) -> IntArray:
     """n_items or n_negatives given as an option, where the table has no such column."""
     if option is None:
-        raise ValueError(
-            f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in {source}"
-        )
+        raise SizeMissingError(key, source)
     return np.array([integer(option, key, low, 2**62)])
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._validate import FloatArray, IntArray, span
 from ..adaptive import Adaptive
 from ..numerics.betting import tally
-from ..protocol import Protocol
+from ..protocol import Weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,9 +99,8 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
         kind_columns = [
             place.astype(np.int64) + low for place, low in zip(kind_places, lows, strict=True)
         ]
-        return code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[
-            code
-        ], kind_columns
+        kind = code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[code]
+        return kind, kind_columns
     code, values = _factorized(code)
     example_rows = np.empty(values.size, dtype=np.int64)
     example_rows[code] = np.arange(code.size)
@@ -117,7 +116,31 @@ def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     return codes, np.asarray(distinct)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
+class Uniform:
+    """Uniform negatives: each row says how many there are, and of how many items.
+
+    >>> Uniform(replacement=False).uniform
+    True
+    """
+
+    replacement: bool
+    uniform: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Unstated:
+    """Negatives drawn with probabilities for which only the column n_above allows.
+
+    >>> Unstated(replacement=False).uniform
+    False
+    """
+
+    replacement: bool
+    uniform: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """A sampled evaluation, as :func:`~sampled_metrics.read_log` returns it.
 
@@ -138,14 +161,14 @@ class Log:
         recommender; tied_relevant, how many relevant items of the instance tie with one another and
         with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
         n_above, if present.
-    replacement : bool
-        Whether negatives were drawn with replacement.
+    protocol : Uniform, Weighted, Adaptive or Unstated
+        How negatives were drawn. It is uniform, with its field `replacement`, or the protocol of
+        weighted negatives or adaptive design that `read_log` was given. An adaptive design of one
+        round is uniform. Unstated stands for a column n_above without such a protocol.
     weights : ndarray of float, shape (users,), or None
         How many users each of `users` stands for (column count); None means one.
     paired : bool
         Whether recommenders can be compared user by user; False if a log of counts has no users.
-    protocol : Protocol, Adaptive or None
-        The protocol of weighted negatives, or the adaptive design, if `read_log` was given one.
     shared_negatives : bool
         Whether users share their negatives, so that their sampled ranks are not independent.
     fixed_sample_size : bool
@@ -166,23 +189,16 @@ class Log:
     codes: list[NDArray[Any]]
     sizes: list[NDArray[Any]] | None
     kinds: Mapping[str, NDArray[Any]]
-    replacement: bool
+    protocol: Uniform | Weighted | Adaptive | Unstated
     weights: FloatArray | None = None
     paired: bool = True
-    protocol: Protocol | Adaptive | None = None
     shared_negatives: bool = False
     fixed_sample_size: bool = False
 
     @property
-    def weighted(self) -> bool:
-        """Whether negatives are weighted: the log has a protocol of such, or a column n_above."""
-        return isinstance(self.protocol, Protocol) or "n_above" in self.kinds
-
-    @property
-    def design(self) -> Adaptive | None:
-        """The adaptive design of its samples; None for one round, which is a fixed sample."""
-        design = self.protocol
-        return design if isinstance(design, Adaptive) and design.first < design.most else None
+    def replacement(self) -> bool:
+        """Whether negatives were drawn with replacement."""
+        return self.protocol.replacement
 
     def outcomes(self) -> dict[str, IntArray]:
         """n_better and n_negatives of each kind as in a log of fixed samples.
@@ -190,9 +206,9 @@ class Log:
         An adaptive design has as many outcomes as its most negatives have sampled ranks, and their
         places (:meth:`~sampled_metrics.Adaptive.places`) stand for n_better.
         """
-        better, drawn = self.kinds["n_better"], self.kinds["n_negatives"]
-        if self.design is not None:
-            better, drawn = self.design.places(drawn, better), np.full_like(drawn, self.design.most)
+        better, drawn, design = self.kinds["n_better"], self.kinds["n_negatives"], self.protocol
+        if isinstance(design, Adaptive):
+            better, drawn = design.places(drawn, better), np.full_like(drawn, design.most)
         return {"n_better": better, "n_negatives": drawn}
 
     @property
@@ -265,21 +281,14 @@ class Log:
         user_parts, code_parts = [], []
         for codes, size in zip(self.codes, self.sizes or self.codes, strict=True):
             present_users = np.flatnonzero(size)
-            user_parts.append(
-                present_users
-                if self.sizes is None
-                else np.repeat(present_users, size[present_users])
-            )
+            n_rows = 1 if self.sizes is None else size[present_users]
+            user_parts.append(np.repeat(present_users, n_rows))
             code_parts.append(codes[present_users] if self.sizes is None else codes)
         names = np.repeat(
             np.array(self.recommenders, dtype=object), [codes.size for codes in code_parts]
         )
         users, kind = np.concatenate(user_parts), np.concatenate(code_parts).astype(np.int64) - 1
-        labels = (
-            np.arange(self.users.start, self.users.stop)[users]
-            if isinstance(self.users, range)
-            else self.users[users]
-        )
+        labels = users + self.users.start if isinstance(self.users, range) else self.users[users]
         columns = {name: self.kinds[name][kind] for name in KIND}
         instance = np.cumsum(columns["position"] == 1) - 1
         frame_columns = {"recommender": names, "user": labels, "instance": instance, **columns}
@@ -295,7 +304,7 @@ class Log:
         for name in ("n_items", "n_negatives"):
             fields[name] = span(self.kinds[name])
         fields["replacement"] = self.replacement
-        if self.protocol is not None:
+        if isinstance(self.protocol, (Weighted, Adaptive)):
             fields["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
@@ -499,10 +508,8 @@ class Builder:
         sizes = np.diff(np.append(starts, user.size))
         dtype = np.min_scalar_type(int(sizes.max()))
         for recommender_index in range(len(self._codes)):
-            matches, first = (
-                recommender == recommender_index,
-                recommender[starts] == recommender_index,
-            )
+            matches = recommender == recommender_index
+            first = matches[starts]
             if first.any():
                 if dtype.itemsize > self._sizes[recommender_index].itemsize:
                     self._sizes[recommender_index] = self._sizes[recommender_index].astype(dtype)
@@ -520,13 +527,9 @@ class Builder:
     ) -> NDArray[Any]:
         """The codes of rows; new kinds are numbered in order of appearance."""
         zeros = np.zeros(1, dtype=np.int64)
-        tied_position, tied_relevant = (zeros, zeros) if tied is None else tied
-        derived = {
-            "n_instances": instances,
-            "tied_position": tied_position,
-            "tied_relevant": tied_relevant,
-        }
-        kind_columns = {name: columns[name] for name in KIND} | derived
+        kind_columns = {name: columns[name] for name in KIND} | {"n_instances": instances}
+        tied_columns = (zeros, zeros) if tied is None else tied
+        kind_columns |= zip(("tied_position", "tied_relevant"), tied_columns, strict=True)
         if "n_above" in columns:
             kind_columns["n_above"] = columns["n_above"]
         kind, kinds = equal_rows(list(kind_columns.values()), size)
@@ -573,10 +576,11 @@ class Builder:
         kinds: dict[str, NDArray[Any]] = {
             name: column[order] for name, column in self.kinds.items()
         }
+        protocol: Uniform | Unstated = Uniform(replacement)
         if above is not None:
-            kinds["n_above"] = above[kinds["n_above"]]
+            kinds["n_above"], protocol = above[kinds["n_above"]], Unstated(replacement)
         fields = self.recommenders, self.users, self._codes, self._sizes, kinds
-        return Log(*fields, replacement, weights, paired)
+        return Log(*fields, protocol, weights, paired)
 
 
 def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> tuple[IntArray, IntArray]:

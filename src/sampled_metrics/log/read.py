@@ -7,6 +7,7 @@ many the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,10 @@ import numpy as np
 
 from .._validate import as_written, shortened
 from ..adaptive import Adaptive
-from ..protocol import Protocol
-from .columns import INPUT, check_columns, log_names, warn_ignored, whole
+from ..protocol import Protocol, Weighted
+from .columns import INPUT, SizeMissingError, check_columns, log_names, warn_ignored, whole
 from .compact import COLUMNS, Log
-from .rows import Sizes, log_of_frame, says_instances, warn_of_instances
+from .rows import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
 from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
 
@@ -175,24 +176,43 @@ def read_log(
                 raise ValueError(
                     f"{name} must be left out with a protocol, got {as_written(option)}"
                 )
-        read = _by_design if isinstance(protocol, Adaptive) else _by_protocol
-        log = read(source, protocol)
-    elif isinstance(source, str) and source == "bundled":
-        log = _bundled(n_items, n_negatives, replacement)
-    else:
-        log = _of_source(source, n_items, n_negatives, replacement)
+        if not isinstance(protocol, (Protocol, Adaptive)):
+            raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
+        if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
+            raise ValueError(
+                f"protocol must have one n_items and one relevant item, got {protocol!r}"
+            )
+        n_items, replacement = protocol.n_items, protocol.replacement
+        n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
+    if isinstance(source, str) and source == "bundled":
+        source, replacement = _bundled(replacement), False
     if shared_negatives is None:  # readers record it in attrs
         shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
-    log.shared_negatives = bool(shared_negatives)
-    log.fixed_sample_size = bool(fixed_sample_size)
+    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
+    try:
+        log = _of_source(source, sizes, replacement)
+    except SizeMissingError as problem:
+        if problem.column == "n_negatives" and isinstance(protocol, Adaptive):
+            raise ValueError(
+                "n_negatives must be a column of the log of an adaptive design: how many were "
+                "drawn for each user in the end"
+            ) from None
+        raise
+    stored = log.protocol
+    one_round = isinstance(protocol, Adaptive) and protocol.first == protocol.most
+    if isinstance(protocol, (Weighted, Adaptive)) and not one_round:
+        stored = protocol
+    shared, is_fixed = bool(shared_negatives), bool(fixed_sample_size)
+    log = replace(log, protocol=stored, shared_negatives=shared, fixed_sample_size=is_fixed)
+    if isinstance(protocol, Adaptive):
+        _check_adaptive(log, protocol)
+    elif isinstance(protocol, Weighted):
+        _check_weighted(log, protocol)
     return log
 
 
-def _of_source(
-    source: Any, n_items: int | None, n_negatives: int | None, replacement: bool | None
-) -> Log:
+def _of_source(source: Any, sizes: Sizes, replacement: bool | None) -> Log:
     """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
-    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     paths = files(source)
     if paths is None and not (is_dask(source) and has_engine()):
         frame, name = loaded(source, "the log")
@@ -201,17 +221,8 @@ def _of_source(
         return _of_table(table, sizes, replacement)
 
 
-def _by_design(source: Any, design: Any) -> Log:
-    """The log of an adaptive design, each row of which is one of its outcomes."""
-    try:
-        log = read_log(source, n_items=design.n_items, replacement=design.replacement)
-    except ValueError as problem:
-        if str(problem).startswith("n_negatives is needed"):
-            raise ValueError(
-                "n_negatives must be a column of the log of an adaptive design: how many were "
-                "drawn for each user in the end"
-            ) from None
-        raise
+def _check_adaptive(log: Log, design: Adaptive) -> None:
+    """Refuse the log of an adaptive design if a row of it is not one of the outcomes."""
     if "n_above" in log.kinds:
         raise ValueError("n_above must be no column of the log of an adaptive design")
     if log.sizes is not None:
@@ -236,29 +247,17 @@ def _by_design(source: Any, design: Any) -> Log:
             f"number drawn in the last round, or 0 of {design.most}, got n_negatives {drawn[kind]} "
             f"and n_better {better[kind]} for {label}"
         )
-    log.protocol = design
-    return log
 
 
-def _by_protocol(source: Any, protocol: Any) -> Log:
-    """Read a log whose protocol is given; every user must match a non-uniform one."""
-    if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
-    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
-        raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
-    items, m = protocol.n_items, protocol.n_negatives
-    log = read_log(source, n_items=items, n_negatives=m, replacement=protocol.replacement)
-    if protocol.uniform:
-        return log
-    kinds = log.counts
-    for name, size in (("n_items", items), ("n_negatives", m), ("n_relevant", 1)):
-        invalid = kinds.loc[kinds[name] != size, name]
+def _check_weighted(log: Log, protocol: Weighted) -> None:
+    """Refuse the log of weighted negatives if the sizes of a user are not those of the protocol."""
+    for name in ("n_items", "n_negatives", "n_relevant"):
+        size = getattr(protocol, name)
+        invalid = log.counts.loc[log.counts[name] != size, name]
         if invalid.size:
             raise ValueError(
                 f"{name} must be {size} for all users, as the protocol says, got {invalid.iloc[0]}"
             )
-    log.protocol = protocol
-    return log
 
 
 def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | None) -> Log:
@@ -299,8 +298,7 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None) -> Log:
     if log is None:
         frame = table.frame().set_axis(names, axis=1)
         return log_of_frame(frame, table.place, sizes, replacement)
-    if log.sizes is not None and not says_instances(names):
-        warn_of_instances(table.name, int(log.kinds["n_relevant"].max()))
+    warn_of_instances(names, table.name, log)
     return log
 
 
@@ -319,8 +317,8 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
     return rows.assign(n_items=items, n_negatives=items - 1)
 
 
-def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | None) -> Log:
-    """The bundled log; options may only repeat what the log states."""
+def _bundled(replacement: bool | None) -> pd.DataFrame:
+    """The rows of the bundled log; the option may only repeat what the log states."""
     import pandas as pd
 
     if replacement not in (None, False):
@@ -336,5 +334,4 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
         "user": np.tile(np.arange(items.size), len(names)),
     }
     sizes = {"n_items": np.tile(items, len(names)), "n_negatives": BUNDLED_NEGATIVES}
-    rows = pd.DataFrame(labels | counts | sizes)
-    return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
+    return pd.DataFrame(labels | counts | sizes)

@@ -36,13 +36,10 @@ def log_of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
     columns, keys = checked_columns(frame, name, sizes)
-    grouped = says_instances(frame.columns)
-    if not grouped:
+    if not says_instances(frame.columns):
         check_pooling(frame, keys, name)
     log = _sorted_log(keys, columns, len(frame), replacement, name, "user" in frame)
-    max_rows = int(log.kinds["n_relevant"].max())
-    if max_rows > 1 and not grouped:
-        warn_of_instances(name, max_rows)
+    warn_of_instances(frame.columns, name, log)
     return log
 
 
@@ -78,8 +75,11 @@ def says_instances(names: Iterable[str]) -> bool:
     return bool({"item", "instance", "position"} & columns) or "user" not in columns
 
 
-def warn_of_instances(source: str, max_rows: int) -> None:
-    """Warn that rows without a column item or instance are read as ranked together."""
+def warn_of_instances(names: Iterable[str], source: str, log: Log) -> None:
+    """Warn if rows without a column item or instance are read as ranked together."""
+    if log.sizes is None or says_instances(names):
+        return
+    max_rows = int(log.kinds["n_relevant"].max())
     warnings.warn(
         f"{source}: up to {max_rows} rows of a user are read as relevant items that were ranked "
         "together: add a column item if they are, instance if each was ranked separately, or "

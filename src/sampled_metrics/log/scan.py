@@ -207,15 +207,8 @@ class Scan:
                 block = {name: np.append(carried[name], values) for name, values in block.items()}
             recommenders, user = block["recommender"], block["user"]
             # The next block may have more rows of the last user.
-            cut = (
-                int(
-                    np.flatnonzero((recommenders != recommenders[-1]) | (user != user[-1]))[
-                        -1:
-                    ].sum()
-                )
-                + 1
-            )
-            cut = cut if recommenders[0] != recommenders[-1] or user[0] != user[-1] else 0
+            is_before = (recommenders != recommenders[-1]) | (user != user[-1])
+            cut = int(np.flatnonzero(is_before)[-1]) + 1 if is_before[0] else 0
             carried = {name: column[cut:] for name, column in block.items()}
             if cut:
                 self._append(builder, {name: column[:cut] for name, column in block.items()})

@@ -111,6 +111,7 @@ class _Part:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     keys: tuple[str, ...]
+    is_csv: bool
 
 
 #: A file or a data frame of pandas.
@@ -135,18 +136,18 @@ class Table:
     def of_parts(cls, connection: Any, name: str, parts: Sequence[_Part]) -> Table:
         """The rows of several files, one after the other."""
         columns = parts[0].columns
-        types = []
-        for column in columns:
-            types.append(_common({part.types[part.columns.index(column)] for part in parts}))
+        types = [
+            _common({part.types[part.columns.index(column)] for part in parts})
+            for column in columns
+        ]
         table = cls(connection, name, columns, types)
         queries, paths = [], list[Any]()
         for (reader, names, _, keys), group in groupby(
             parts, lambda part: (part.reader, part.columns, part.types, part.keys)
         ):
             file_columns = names[: len(names) - len(keys)]
-            in_order = (
-                file_columns == columns[: len(file_columns)]
-            )  # then two columns with one name match by position
+            # If in order, two columns with one name match by position.
+            in_order = file_columns == columns[: len(file_columns)]
             places = {
                 i if in_order else columns.index(column): i for i, column in enumerate(file_columns)
             }
@@ -161,7 +162,7 @@ class Table:
             paths.append([str(part.copy) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
-        if any(part.reader.startswith("read_csv") for part in parts):
+        if any(part.is_csv for part in parts):
             connection.execute(f"CREATE TABLE log AS {table._rows}", paths)
             table._rows, table._paths = "SELECT * FROM log", []
         return table
@@ -201,7 +202,7 @@ class Table:
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Restore column names; missing values of a CSV file become empty text."""
-        if any(part.reader.startswith("read_csv") for part in self._parts):
+        if any(part.is_csv for part in self._parts):
             for name in frame.columns[frame.isna().any()]:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
         numbers = [int(str(name)[1:]) for name in frame.columns]
@@ -277,13 +278,11 @@ def _part(
     try:
         with copy.open("rb") as file:
             first_bytes = file.read(len(_MAGIC))
-            if not first_bytes:
-                raise ValueError(f"{path} must hold one row or more, got an empty file")
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
-        if str(problem).endswith("an empty file"):
-            raise
         reason = getattr(problem, "strerror", None) or problem
         raise ValueError(f"{path} cannot be read: {reason}") from None
+    if not first_bytes:
+        raise ValueError(f"{path} must hold one row or more, got an empty file")
     is_parquet = path.suffix.lower() in _PARQUET or first_bytes == _MAGIC
     try:
         if is_parquet:
@@ -292,9 +291,8 @@ def _part(
             names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
             schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
             schema_names = [name for (name,) in schema.fetchall()][1:]
-            names = (
-                schema_names if len(schema_names) == len(names) else names
-            )  # else some are nested
+            if len(schema_names) == len(names):  # otherwise some columns are nested
+                names = schema_names
         else:
             reader, names, types = _csv_reader(connection, copy, sample_size)
     except duckdb.OutOfMemoryException:
@@ -307,8 +305,9 @@ def _part(
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    key_types = ["VARCHAR"] * len(keys)
-    return _Part(path, copy, reader, all_names, (*types, *key_types), tuple(keys.values()))
+    all_types = *types, *["VARCHAR"] * len(keys)
+    values = tuple(keys.values())
+    return _Part(path, copy, reader, all_names, all_types, values, is_csv=not is_parquet)
 
 
 def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, list[str], list[str]]:

@@ -89,13 +89,10 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
         raise ValueError("known must be omitted for ranks among all entities")
     parts = []
     for target in sorted(sizes):
+        columns = ranks[target, "optimistic"], ranks[target, "pessimistic"], sizes[target]
         first, last, size = (
             np.concatenate([on_host(batch) for batch in batches]).astype(np.int64)
-            for batches in (
-                ranks[target, "optimistic"],
-                ranks[target, "pessimistic"],
-                sizes[target],
-            )
+            for batches in columns
         )
         part = pd.DataFrame({"recommender": recommender, "user": np.arange(first.size)})
         part["instance"] = target

@@ -13,6 +13,7 @@ from sampled_metrics import _ranges
 from sampled_metrics.bounds import weighted as unequal
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
+from sampled_metrics.log.compact import Uniform
 
 WEIGHTS = {
     "spread": [9.0, 4.0, 2.0, 1.0, 1.0, 0.5],
@@ -366,8 +367,7 @@ def test_logs_that_do_not_fit_their_protocol_are_refused():
     with pytest.raises(ValueError, match="needs a log with a column n_above"):
         sm.compare(log, "auc")
     uniform = sm.read_log(rows, protocol=sm.Protocol(200, 20, replacement=False))
-    assert uniform.protocol is None
-    assert not uniform.replacement
+    assert uniform.protocol == Uniform(replacement=False)
 
 
 @pytest.mark.parametrize("tied", range(1, 8))

@@ -1,5 +1,7 @@
 """The compact log: counts, joint counts and sums are those of its rows, and nothing is lost."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,12 @@ def rows(items, users=300, weighted=False):
     return table[is_kept[np.repeat(np.arange(3), len(user_rows)), table["user"]]].sample(
         frac=1, random_state=2
     )
+
+
+def test_a_log_does_not_change():
+    log = read_log("bundled")
+    with pytest.raises(FrozenInstanceError):
+        log.shared_negatives = True
 
 
 @pytest.mark.parametrize("table", [1 << 22, 0])
