@@ -33,7 +33,8 @@
 #                   (ARGS='--data FOLDER --output ranks' for data sets of your own;
 #                   ARGS=--check to compare some)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
-#   make evidence   what each correction makes of the benchmark's ranks; resumes
+#   make evidence   what each correction makes of the benchmark's ranks; resumes; then the
+#                   track record that the library prints
 #   make figure     the README's figure
 #   make constraints  the pins of all packages (needs uv)
 
@@ -137,6 +138,7 @@ graph-ranks: .venv-graphs/graphs.installed
 
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

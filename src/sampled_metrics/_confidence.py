@@ -18,6 +18,10 @@ NONE = "none"
 PROVED = "proved"
 #: By the central limit theorem, for many users.
 LARGE_SAMPLE = "large sample"
+#: Right so often on the benchmark's recommenders, one data set left out.
+TRACK_RECORD = "track record"
+#: What a track record assumes: that recommender and data are like those of the benchmark.
+LIKE_BENCHMARK = "like the benchmark"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ def promise(assumption: str, warrant: str) -> str:
     """The assumption and the warrant, as printed beside a verdict.
 
     >>> promise(NONE, PROVED), promise('decreasing at the top', PROVED)
-    ('no assumption on the ranks; proved', 'decreasing at the top; proved')
+    ('proved, no assumption on the ranks', 'proved, if decreasing at the top')
     """
-    return f"{'no assumption on the ranks' if assumption == NONE else assumption}; {warrant}"
+    if assumption == NONE:
+        return f"{warrant}, no assumption on the ranks"
+    return f"{warrant}, if {assumption}"

@@ -623,21 +623,21 @@ class _Command:
 COMMANDS = {
     "estimate": _Command(_estimate, _estimate_options,
         "Estimate exact metrics from a sampled evaluation.",
-        "The table has for each recommender and metric what was reported, an estimate with its "
-        "standard error, all exact values that the sample leaves possible, and what a sentence may "
-        "quote.",
+        "The table has for each recommender and metric what was reported, an estimate, the typical "
+        "range (by the track record of such estimates on real recommenders), the proved range of "
+        "all exact values that are consistent with the sample, and what a sentence may quote.",
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
         _LOG,
     ),
     "compare": _Command(_compare, _compare_options,
         "Say which recommender beats which, and under what assumption.",
-        "A sentence for each pair says who beats whom, with the assumption and the warrant of the "
-        "verdict, or what would settle it. The table has the reported difference, the corrected "
-        "one, and the exact differences that the sample leaves possible. The chance that any "
-        "verdict on the log's pairs by this metric is wrong is at most 1 less the confidence, if "
-        "the verdict's assumption holds. This is proved for users drawn from a population at "
-        "random, and for its exact metrics. A verdict with no assumption on the ranks holds for "
-        "the log's own users, too.",
+        "A sentence for each pair says who beats whom, with the warrant and the assumption of the "
+        "verdict, or what would prove it. The table has the reported difference, the corrected "
+        "one, and the proved range of the exact difference. The chance that any proved verdict on "
+        "the log's pairs by this metric is wrong is at most 1 less the confidence, if the "
+        "verdict's assumption holds, for users drawn from a population at random and for its exact "
+        "metrics. With no assumption on the ranks it holds for the log's own users, too. Where "
+        "nothing is proved, the track record of such estimates on real recommenders gives odds.",
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
     ),

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """A data frame of rows of one type; int | None and float | None become nullable columns."""
+    """A data frame of rows of one type; types with None become nullable columns."""
     frame = pd.DataFrame(list(rows), columns=list(row._fields))
-    dtypes = {int | None: "Int64", float | None: "Float64"}
+    dtypes = {int | None: "Int64", float | None: "Float64", bool | None: "boolean"}
     hints = get_type_hints(row).items()
     return frame.astype({name: dtypes[hint] for name, hint in hints if hint in dtypes})
 
@@ -226,11 +226,12 @@ class Estimates(_Plotted):
     --------
     >>> import sampled_metrics as sm
     >>> sm.estimate("bundled", ["auc"])
-    recommender  metric  reported  estimate  standard_error  possible        quote
-    X            auc       0.8920    0.8920          0.0020  0.885 to 0.899  0.8920 ± 0.0020
-    Y            auc       0.8522    0.8522          0.0024  0.844 to 0.860  0.8522 ± 0.0024
-    Z            auc       0.7481    0.7481          0.0033  0.737 to 0.759  0.7481 ± 0.0033
-    possible: no assumption on the ranks; proved
+    recommender  metric  reported  estimate  proved          quote
+    X            auc       0.8920    0.8920  0.885 to 0.899  0.892 (0.885 to 0.899)
+    Y            auc       0.8522    0.8522  0.844 to 0.860  0.852 (0.844 to 0.860)
+    Z            auc       0.7481    0.7481  0.737 to 0.759  0.748 (0.737 to 0.759)
+    proved: no assumption on the ranks
+    note: here the truth is known: auc is 0.8924, 0.8533, 0.7480 (X, Y, Z)
     """
 
     comparisons: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
@@ -256,10 +257,10 @@ class Comparison(_Plotted):
     >>> result.verdicts
     {('A', 'B'): 'A beats B'}
     >>> result
-    A beats B on AUC (no assumption on the ranks; proved).
-    pair     reported  estimate          possible
-    A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
-    possible: no assumption on the ranks; proved
+    A beats B on AUC (proved, no assumption on the ranks).
+    pair     reported  estimate          large sample      proved
+    A and B  +1.0000   +1.0000 ± 0.0000  +1.000 to +1.000  +0.876 to +1.000
+    proved: no assumption on the ranks
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)
@@ -320,7 +321,7 @@ class Race(Result):
     >>> costs = {"recommender": ["A", "B"], "scores": [900, 1_100], "share": [0.009, 0.011]}
     >>> settings = {"metric": "ndcg@10", "n_users": 1_000}
     >>> Race(pd.DataFrame([row]), settings, costs=pd.DataFrame(costs)).sentences
-    ['A beats B on NDCG@10 (no assumption on the ranks; proved), by 640 of 1,000 users.']
+    ['A beats B on NDCG@10 (proved, no assumption on the ranks), by 640 of 1,000 users.']
     """
 
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -43,14 +43,16 @@ def run_by(make: str) -> list[str]:
 
 def test_python_examples() -> None:
     results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    assert results.attempted >= 7
+    assert results.attempted >= 3
     assert results.failed == 0
 
 
-def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    (answer,) = [text for kind, text in BLOCKS if kind == "text"]
-    assert main(shlex.split(command("sampled-metrics estimate"))[1:]) == 0
-    assert capsys.readouterr().out == answer
+def test_the_answers_are_what_the_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = [number for number, (kind, _) in enumerate(BLOCKS) if kind == "text"]
+    assert len(answers) == 2
+    for number in answers:
+        assert main(shlex.split(BLOCKS[number - 1][1])[1:]) == 0
+        assert capsys.readouterr().out == BLOCKS[number][1]
 
 
 @pytest.mark.matrix

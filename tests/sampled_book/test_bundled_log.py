@@ -24,6 +24,9 @@ def test_the_bundled_log_is_what_its_seed_draws(tmp_path):
     with np.load(written) as new, np.load(logs.BUNDLE / "log.npz") as old:
         assert new.files == old.files
         assert all((new[name] == old[name]).all() for name in new.files)
+    assert (tmp_path / "exact.json").read_text() == (logs.BUNDLE / "exact.json").read_text()
+    exact = bundled_ranks()["Z"].evaluate("ndcg@10").mean()
+    assert log.exact_values["ndcg@10"]["Z"] == pytest.approx(exact, abs=1e-6)
 
 
 def test_simulated_counts_have_the_multivariate_hypergeometric_law():

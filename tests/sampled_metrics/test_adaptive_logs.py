@@ -69,7 +69,7 @@ def test_the_log_keeps_its_design(rows, log):
 def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
     # The criterion of bias-variance written down with P, the matrix of the design.
     gamma = default_gamma(6_040)
-    table = sm.estimate(log, ["recall@10", "auc"], identification=False).frame
+    table = sm.estimate_each(log, ["recall@10", "auc"], estimators=["bias-variance"]).frame
     pmf = DESIGN.pmf(np.arange(1, N_ITEMS + 1))
     system = (1 - gamma) * pmf.T @ pmf + gamma * np.diag(pmf.sum(axis=0))
     for metric in ("recall@10", "auc"):
@@ -79,10 +79,17 @@ def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
             row = table[(table["recommender"] == name) & (table["metric"] == metric)].iloc[0]
             counts = frequencies(rows, name, DESIGN)
             user_values = np.repeat(values, counts)
-            assert row["estimate"] == pytest.approx(user_values.mean(), rel=1e-6)
+            assert row["value"] == pytest.approx(user_values.mean(), rel=1e-6)
             error = user_values.std(ddof=1) / np.sqrt(user_values.size)
             assert row["standard_error"] == pytest.approx(error, rel=1e-6)
-            assert np.isnan(row["reported"])
+
+
+def test_the_estimate_of_a_recommender_is_by_the_fitted_prior(log):
+    estimates = sm.estimate(log, ["recall@10"], identification=False)
+    by_estimator = sm.estimate_each(log, ["recall@10"], estimators=["bias-variance, fitted prior"])
+    assert estimates.frame["estimate"].tolist() == by_estimator.frame["value"].tolist()
+    assert estimates.frame[["reported", "typical_low", "typical_high"]].isna().all(axis=None)
+    assert any(note.startswith("no typical range for recall@10: ") for note in estimates.notes)
 
 
 def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
@@ -170,7 +177,7 @@ def test_verdicts_hold_and_are_given():
     last = comparisons[-1]
     assert set(last.frame["verdict"]) != {"unknown"}
     assert last.frame["reported"].isna().all()
-    assert (last.frame["negatives_needed"] == "").all()
+    assert last.frame[["negatives_needed", "ranking_decides", "odds"]].isna().all(axis=None)
     assert "nan" not in str(last)
     assert "reported is left empty" in " ".join(last.notes)
 
@@ -236,7 +243,9 @@ def test_a_count_of_users_stands_for_their_rows(rows, log):
     counted_rows = user_rows.value_counts().reset_index()
     counted_log = sm.read_log(counted_rows, protocol=DESIGN)
     table = sm.estimate(counted_log, ["rr"]).frame.drop(columns="recommender")
-    expected = sm.estimate(log, ["rr"]).frame.iloc[:1].drop(columns="recommender")
+    # The prior is fitted to all recommenders of a log.
+    alone = sm.read_log(rows[rows["recommender"] == "X"], protocol=DESIGN)
+    expected = sm.estimate(alone, ["rr"]).frame.drop(columns="recommender")
     pd.testing.assert_frame_equal(table, expected, rtol=1e-9)
 
 

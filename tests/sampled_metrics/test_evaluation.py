@@ -563,8 +563,20 @@ def test_differences_are_paired_by_user():
     assert row.standard_error == pytest.approx(differences.std(ddof=1) / 2)
     low, high = betting.interval(differences, -1.0, 1.0, 0.05)
     assert (row.possible_low, row.possible_high) == pytest.approx((low, high))
-    assert row.shown == pytest.approx((high - low) / 2)
-    assert (row.verdict, row.likely) == (UNKNOWN, "")
+    assert row.detectable == pytest.approx((high - low) / 2)
+    student = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
+    assert (row.student_low, row.student_high) == pytest.approx(tuple(student))
+    assert student.low < 0 < student.high
+    assert (row.verdict, row.favoured) == (UNKNOWN, "")
+
+
+@pytest.mark.parametrize("name", [None, "bias-variance", "maximum entropy"])
+def test_students_interval_is_left_out_for_estimators_with_a_bias(name):
+    log = two([1, 2, 4, 3], [2, 4, 4, 10])
+    for of in ("auc", "ap"):
+        row = compare(log, of, estimator=name).iloc[0]
+        is_unbiased = of == "auc" and name is None
+        assert row[["student_low", "student_high"]].notna().tolist() == [is_unbiased] * 2
 
 
 def test_verdicts_by_bets_are_adjusted_for_the_pairs():
@@ -607,8 +619,10 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
             read_log(pd.concat(tables), n_items=1_002, n_negatives=100, replacement=True), "auc"
         ).itertuples()
         assert row.estimate > 2.5 * row.standard_error
-        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
-        assert row.possible_low < 0 < row.possible_high
+        # Student's interval of so few users excludes 0, and this is no verdict.
+        assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "A")
+        assert row.possible_low < 0 < row.student_low
+        assert row.possible_high > 0
 
 
 @pytest.mark.some(2)
@@ -620,6 +634,9 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
     for users, m, name in [(60, 5, None), (1_000, 60, "naive"), (60, 5, "maximum entropy")]:
         comparison = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
         for row, sentence in zip(comparison.frame.itertuples(), comparison.sentences, strict=True):
+            # The logs of 60 users are too small for a track record, and "naive" has none.
+            assert row.warrant != "track record"
+            assert np.isnan(row.odds)
             verdicts.add(is_decided := row.verdict != UNKNOWN)
             # An end of 0 beside a verdict is not possible itself.
             assert is_decided == (row.possible_low >= 0 or row.possible_high <= 0)
@@ -628,14 +645,15 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert is_decided == (row.assumption != "") == (not np.isnan(row.steepness))
             assert is_decided == (row.warrant != "")
             assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
-            assert not is_decided or row.likely == ""
+            assert not is_decided or row.favoured == ""
             assert not is_decided or pd.isna(row.users_needed)
-            assert row.likely in ("", row.first if row.estimate > 0 else row.second)
-            assert row.shown > 0
+            assert row.favoured in ("", row.first if row.estimate > 0 else row.second)
+            assert of == "auc" or row.favoured == ""  # no estimate of recall is without bias
+            assert row.detectable > 0
             assert pd.isna(row.users_needed) or row.users_needed > users
             assert sentence.startswith(row.verdict) == is_decided
-            assert (": unknown;" in sentence) != is_decided
-            assert (" The estimate favours " in sentence) == (row.likely != "")
+            assert (": unknown" in sentence) != is_decided
+            assert (" is in favour of " in sentence) == (row.favoured != "")
     assert of == "recall@10" or verdicts == {False, True}
 
 
@@ -663,7 +681,7 @@ def test_nothing_beside_a_verdict_counts_ties_as_half_right():
     # Up to nine negatives everything is a hit: no evaluation finds an order.
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@10", estimator="naive").to_dict("records")
     assert row["verdict"] == UNKNOWN
-    assert (row["estimate"], row["standard_error"], row["likely"]) == (0, 0, "")
+    assert (row["estimate"], row["standard_error"], row["favoured"]) == (0, 0, "")
 
 
 def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
@@ -680,7 +698,11 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
 
     comparison = found(1)
     (users,) = comparison.frame["users_needed"]
-    assert f"unknown; about {users:,} users would settle it" in comparison.sentences[0]
+    written = -(-users // 100) * 100  # rounded up to two digits
+    assert 1_000 < users < 10_000
+    assert comparison.sentences[0].endswith(
+        f"For a proof of this one, take about {written:,} users."
+    )
     assert found(-(-users // 600)).verdicts["A", "B"] == UNKNOWN
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
@@ -692,12 +714,18 @@ def test_equal_recommenders_have_no_verdict(of):
         comparison = evaluation.compare(two(ranks, ranks), of)
         (row,) = comparison.frame.itertuples()
         assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
-        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "")
+        assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
-        settles = {"ap": "with these users no number of negatives", "auc": "more users"}[of]
-        assert f"unknown; {settles} would settle it" in comparison.sentences[0]
-        assert row.negatives_needed == {"ap": "none", "auc": ""}[of]
+        remedy = {
+            "ap": "these users are too few, even with all items ranked",
+            "auc": "take more users",
+        }[of]
+        assert comparison.sentences[0].endswith(f"For a proof of this one, {remedy}.")
+        assert ": unknown. This log can prove" in comparison.sentences[0]
+        assert row.negatives_needed is pd.NA
+        # AUC needs no correction.
+        assert row.ranking_decides is pd.NA if of == "auc" else not row.ranking_decides
 
 
 #: Of 100 ranks, and further and further apart as more negatives are drawn.
@@ -738,20 +766,23 @@ def test_negatives_that_would_settle_a_pair():
     # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
     comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
     (row,) = comparison.frame.itertuples()
-    assert (row.verdict, row.negatives_needed) == (UNKNOWN, "all")
-    assert "unknown; ranking all items would settle it" in comparison.sentences[0]
+    assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNKNOWN, pd.NA, True)
+    assert comparison.sentences[0].endswith("For a proof of this one, rank all items.")
     exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
     comparison = evaluation.compare(as_expected(400, 3)[1], "recall@10")
     (row,) = comparison.frame.itertuples()
-    assert row.verdict == UNKNOWN
-    assert row.negatives_needed in ("5", "10", "20", "50")
-    assert f"unknown; about {row.negatives_needed} negatives" in comparison.sentences[0]
+    assert (row.verdict, row.ranking_decides) == (UNKNOWN, True)
+    assert row.negatives_needed in (5, 10, 20, 50)
+    proof = f"For a proof of this one, take about {row.negatives_needed} negatives"
+    assert proof in comparison.sentences[0]
     assert all(len(line) <= 100 for line in comparison.summary().splitlines())
     # So few that even their exact ranks would not.
     comparison = evaluation.compare(as_expected(12, 3)[1], "recall@10")
-    assert comparison.frame["negatives_needed"][0] == "none"
+    (row,) = comparison.frame.itertuples()
+    assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
+    assert "rank all items" not in comparison.sentences[0]
 
 
 def test_users_must_be_the_same():
@@ -820,8 +851,10 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
     for name in names:
         comparison = evaluation.compare(log, name)
         (row,) = comparison.frame.itertuples()
-        assert (row.verdict, row.negatives_needed) == (UNKNOWN, "none")
-        assert "negatives" not in comparison.sentences[0].replace("no number of negatives", "")
+        assert row.verdict == UNKNOWN
+        assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
+        assert "negatives" not in comparison.sentences[0]
+        assert "rank all items" not in comparison.sentences[0]
 
 
 @pytest.mark.parametrize("users", [3, 60])
@@ -1027,7 +1060,7 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
             (row_k,) = comparison.frame.itertuples()
             assert (row_k.assumption, row_k.steepness) == (f"at most {k:g} times per doubling", k)
             assert comparison.sentences == [
-                f"A beats B on NDCG@10 (at most {k:g} times per doubling; proved)."
+                f"A beats B on NDCG@10 (proved, if at most {k:g} times per doubling)."
             ]
     assert {2.0, np.inf} < steepnesses  # and nothing, where they are too alike
 
@@ -1079,9 +1112,12 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     estimates, free = (
         evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)
     )
-    (note,) = estimates.notes
+    note, outside, no_typical = estimates.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
-    assert free.notes == ()
+    assert outside.startswith("the estimate of recall@10 for deep is outside the proved range")
+    few_users = no_typical.removeprefix("no typical range for recall@10: ")
+    assert few_users.startswith("the log has 300 users; the benchmark has ")
+    assert free.notes == (outside, no_typical)
     assumed = dict(
         estimates.frame[["recommender", "assumption"]].itertuples(index=False, name=None)
     )
@@ -1089,10 +1125,11 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     assert assumed == dict.fromkeys("AB", "decreasing at the top")
     assert set(free.frame["assumption"]) == {"none"}
     assert any(
-        line.startswith("possible for recall@10 of A, B: decr") for line in estimates.promises()
+        line.startswith("proved for recall@10 of A, B: if deeper ranks have fewer users")
+        for line in estimates.promises()
     )
     assert any(
-        line.startswith("possible for recall@10 of deep: no ") for line in estimates.promises()
+        line.startswith("proved for recall@10 of deep: no ") for line in estimates.promises()
     )
     ends = ["possible_low", "possible_high"]
     end_tables = [estimated.frame.set_index("recommender")[ends] for estimated in (estimates, free)]
@@ -1100,7 +1137,7 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     width = [estimated["possible_high"] - estimated["possible_low"] for estimated in end_tables]
     assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
     compared = evaluation.compare(log, "recall@10")
-    assert list(compared.notes) == [note]
+    assert list(compared.notes) == [note, f"no track record for recall@10 here: {few_users}"]
     free = compare(log, "recall@10", assumption=None).set_index(["first", "second"])
     for row in compared.frame.itertuples():
         if "deep" in (row.first, row.second):
@@ -1194,8 +1231,8 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     log = drawn(population, 400, 300, 10, rng)
     (row,) = compare(log, "recall@10", estimator="naive").itertuples()
     assert row.estimate > 20 * row.standard_error
-    # What the estimate says is no verdict, and here it is false.
-    assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
+    # The order of the estimates is false here. It is no verdict, and nothing is favoured.
+    assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "")
     assert row.possible_low < 0 < row.possible_high
     (entropy_row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
     assert entropy_row.reported == row.reported == row.estimate > 0
@@ -1230,7 +1267,8 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
     all_estimates = estimate_each(log, ["ap", "auc"], estimators="all").set_index(
         ["metric", "estimator"]
     )
-    for row, name in zip(rows.itertuples(), ("bias-variance", "naive"), strict=True):
+    names = ("bias-variance, fitted prior", "naive")
+    for row, name in zip(rows.itertuples(), names, strict=True):
         assert row.reported == all_estimates.loc[(row.metric, "naive"), "value"]
         assert row.estimate == all_estimates.loc[(row.metric, name), "value"]
         assert row.standard_error == all_estimates.loc[(row.metric, name), "standard_error"]
@@ -1244,54 +1282,47 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
 @pytest.mark.parametrize(
     ("given", "quote"),
     [
-        ((0.25, 0.01, 0.2, 0.3), "0.200 to 0.300"),  # ten standard errors wide
-        ((0.25, 0.01, 0.23, 0.27), "0.250 \u00b1 0.010"),
-        ((0.25, 0.0012, 0.248, 0.252), "0.2500 \u00b1 0.0012"),
-        ((0.25, 0.01, 0.26, 0.28), "0.260 to 0.280"),  # the estimate is not possible
-        ((0.25, 0.01, np.nan, np.nan), ""),
-        ((0.3, 0.0, 0.02766, 0.0281), "0.027 to 0.029"),  # outwards
-        ((0.3, 0.0, 0.1 + 0.2, 0.5), "0.300 to 0.500"),  # ends that are printed exactly
+        ((0.25, 0.2, 0.3), "0.250 (0.200 to 0.300)"),
+        ((0.0381, 0.0252, 0.0926), "0.038 (0.025 to 0.093)"),  # outwards
+        ((0.35, 0.1 + 0.2, 0.5), "0.350 (0.300 to 0.500)"),  # ends that are printed exactly
+        ((0.25, 0.25, 0.25), "0.250 (0.250 to 0.250)"),
+        ((0.25, 0.26, 0.28), "0.260 to 0.280"),  # the interval excludes the estimate
+        ((0.29, 0.26, 0.28), "0.260 to 0.280"),
+        ((np.nan, 0.26, 0.28), "0.260 to 0.280"),  # there is no estimate
+        ((0.25, np.nan, np.nan), ""),
     ],
 )
-def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
-    value, error, *ends = given
-    assert ranges.quoted(value, error, ranges.Range(*ends), 0.95) == quote
+def test_the_estimate_is_quoted_with_its_range(given, quote):
+    value, *ends = given
+    assert ranges.quoted(value, ranges.Range(*ends)) == quote
 
 
-def test_a_quote_takes_the_confidence_that_was_asked_for():
-    # As sure as that the range of AUC is wider, and the estimate's error says as much.
-    rows = [
-        estimate("bundled", ["auc"], confidence=confidence).iloc[0] for confidence in (0.95, 0.999)
-    ]
-    assert rows[0].quote == rows[1].quote == f"{rows[0].estimate:.4f} \u00b1 0.0020"
-    assert rows[1].possible_high - rows[1].possible_low > 1.3 * (
-        rows[0].possible_high - rows[0].possible_low
-    )
-
-
-def test_a_correction_is_not_quoted_by_its_error():
-    rows = pd.DataFrame({"user": [1, 2], "rank": [1, 3]})
+@pytest.mark.parametrize("name", ["auc", "recall@10"])
+def test_a_quote_takes_the_confidence_that_was_asked_for(name):
+    rows = pd.DataFrame({"user": range(4), "rank": [1, 1, 3, 20]})
     log = read_log(rows, n_items=1_000, n_negatives=50, replacement=True)
-    (row,) = estimate(log, ["recall@10"]).itertuples()
-    assert row.quote == _ranges.written(row.possible_low, row.possible_high)
+    for confidence in (0.95, 0.999):
+        (row,) = estimate(log, [name], confidence=confidence).itertuples()
+        written = _ranges.written(row.possible_low, row.possible_high)
+        assert row.quote == f"{row.estimate:.3f} ({written})"
 
 
-def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):
-    # X has the largest naive recall and the smallest exact one.
-    rng = np.random.default_rng(9)
-    log = drawn(population, 3_000, 300, 30, rng)
-    table = compare(log, "recall@3")
-    truth = {name: metric("recall@3")(ranks, 300).mean() for name, ranks in population.items()}
-    wrong = table["reported"] * table["estimate"] < 0
-    assert wrong.any()
-    for row in table.itertuples():
-        better = max((row.first, row.second), key=truth.get)
-        assert row.likely in ("", better)
-        assert row.verdict in (
-            UNKNOWN,
-            f"{better} beats {row.first}",
-            f"{better} beats {row.second}",
-        )
+def test_an_estimate_outside_its_range_is_not_quoted_and_a_note_says_so():
+    # No exact rank of "deep" is within 10. The prior is fitted to "top" as well, which makes the
+    # values at such sampled ranks negative.
+    population = {"deep": np.full(300, 30), "top": np.tile(np.arange(1, 31), 10)}
+    log = drawn(population, 300, 300, 50, np.random.default_rng(5))
+    estimates = evaluation.estimate(log, ["recall@10"])
+    deep, top = estimates.frame.itertuples()
+    assert deep.estimate < deep.possible_low
+    assert deep.quote == _ranges.written(deep.possible_low, deep.possible_high)
+    assert top.possible_low < top.estimate < top.possible_high
+    assert top.quote.startswith(f"{top.estimate:.3f} (")
+    outside = [note for note in estimates.notes if "is outside the proved range" in note]
+    assert outside == [
+        "the estimate of recall@10 for deep is outside the proved range, so it is wrong if the "
+        "range is right"
+    ]
 
 
 def test_rounding_is_no_difference_and_no_error():
@@ -1301,10 +1332,12 @@ def test_rounding_is_no_difference_and_no_error():
         pd.DataFrame({"recommender": name, "user": range(199), "rank": order})
         for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
     )
-    comparisons = compare(read_log(table, n_items=500, n_negatives=11, replacement=True), "ndcg")
-    assert (comparisons[["reported", "estimate"]] == 0).all(axis=None)
-    assert (comparisons["verdict"] == UNKNOWN).all()
-    assert (comparisons["likely"] == "").all()
+    log = read_log(table, n_items=500, n_negatives=11, replacement=True)
+    for of in ("ndcg", "auc"):  # AUC has a Student's interval
+        comparisons = compare(log, of)
+        assert (comparisons[["reported", "estimate"]] == 0).all(axis=None)
+        assert (comparisons["verdict"] == UNKNOWN).all()
+        assert (comparisons["favoured"] == "").all()
     equal_log = log_of([1] * 30, n_items=500, n_negatives=11)
     errors = estimate_each(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
     assert (errors == 0).all()
@@ -1355,6 +1388,9 @@ EDGES = {
     "one to three items": dependent_log("items"),
 }  # fmt: skip
 
+#: Edges at which all items are ranked, and the naive metric has no bias.
+WHOLE = ("two items", "exact ranks")
+
 
 @pytest.mark.some(7)
 @pytest.mark.filterwarnings("error")
@@ -1365,9 +1401,16 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
         for assumption in ("decreasing", None):
             estimates = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
             comparison = evaluation.compare(EDGES[edge], of, assumption=assumption)
+            # Nothing here is like the benchmark: typical ranges and odds are missing.
+            typical, odds = ["typical_low", "typical_high"], ["odds"]
+            student = ["student_low", "student_high"]
+            assert estimates.frame[typical].isna().all(axis=None)
+            assert comparison.frame[odds].isna().all(axis=None)
+            assert comparison.frame[student].isna().all(axis=None) or of == "auc" or edge in WHOLE
+            needed = ["steepness", "users_needed", "negatives_needed"]
             for table in (
-                estimates.frame,
-                comparison.frame.drop(columns=["steepness", "users_needed"]),
+                estimates.frame.drop(columns=typical),
+                comparison.frame.drop(columns=[*needed, *odds, *student]),
             ):
                 assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
             assert (estimates.frame["possible_low"] <= estimates.frame["possible_high"]).all()
@@ -1423,8 +1466,10 @@ def test_counts_without_users_are_estimated_and_not_compared():
         "count"
     ].sum()
     log = read_log(count_rows, **sizes)
+    # The prior is fitted to all recommenders, and their users are taken to be others here.
+    others = user_rows.assign(user=user_rows["recommender"] + user_rows["user"].astype(str))
     from_counts, expected = (
-        estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(user_rows, **sizes))
+        estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(others, **sizes))
     )
     pd.testing.assert_frame_equal(from_counts, expected, rtol=1e-9)
     with pytest.raises(ValueError, match="a log with a column count needs a column user"):

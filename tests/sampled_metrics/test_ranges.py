@@ -64,15 +64,23 @@ def shown_as(frame, kind, settings):
 )
 def test_tables_of_results_are_rounded_outwards(low, high, three, four):
     cells = {"recommender": ["A"], "metric": ["ap"], "estimate": [0.25], "standard_error": [0.25]}
-    rows = {**cells, "reported": [0.25], "possible_low": [low], "possible_high": [high]}
-    for text in shown_as(rows | {"quote": [""], "users": [9]}, Estimates, {}):
-        assert " to ".join(three) in text
+    rows = {**cells, "reported": [0.25], "assumption": ["none"], "warrant": ["proved"]}
+    rows |= {"quote": [""], "users": [9]}
+    for kind, other in (("typical", "possible"), ("possible", "typical")):
+        ends = {f"{kind}_low": [low], f"{kind}_high": [high]}
+        missing = {f"{other}_low": [np.nan], f"{other}_high": [np.nan]}
+        for text in shown_as(rows | ends | missing, Estimates, {}):
+            assert " to ".join(three) in text
     pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25]}
     pair |= {"standard_error": [0.25], "possible_low": [-high], "possible_high": [high]}
-    pair |= {"verdict": ["unknown"], "steepness": [np.nan], "likely": [""], "shown": [0.25]}
-    pair |= {"users_needed": [7], "negatives_needed": [""]}
-    for text in shown_as(pair, Comparison, {"metric": "ap"}):
-        assert f"\N{MINUS SIGN}{three[1]} to +{three[1]}" in text
+    pair |= {"verdict": ["unknown"], "assumption": [""], "warrant": [""], "steepness": [np.nan]}
+    pair |= {"favoured": [""], "odds": [np.nan], "detectable": [0.25]}
+    pair |= {"users_needed": [7], "negatives_needed": [pd.NA], "ranking_decides": [pd.NA]}
+    for student in (np.nan, high / 2):
+        pair |= {"student_low": [-student], "student_high": [student]}
+        for text in shown_as(pair, Comparison, {"metric": "ap"}):
+            assert f"\N{MINUS SIGN}{three[1]} to +{three[1]}" in text
+            assert ("large sample" in text) == (not np.isnan(student))
     paper = {"method": ["A"], "metric": ["ap"], "printed": [0.25], "low": [low], "high": [high]}
     for text in shown_as(paper | {"guess": [0.25]}, Published, {}):
         assert " to ".join(end[1:] for end in four) in text

@@ -349,7 +349,7 @@ def test_a_race_ranks_few_and_says_what_it_cost():
     difference = raced.costs["ndcg@10"][0] - raced.costs["ndcg@10"][1]
     assert row["difference"] == pytest.approx(difference)
     sentence = (
-        f"A beats B on NDCG@10 (no assumption on the ranks; proved), by {row['users']} of 600"
+        f"A beats B on NDCG@10 (proved, no assumption on the ranks), by {row['users']} of 600"
     )
     assert raced.sentences == [sentence + " users."]
     assert "share" in raced.summary()

@@ -62,11 +62,13 @@ def test_a_comparison_is_paired():
     assert row["estimate"] == pytest.approx((first_auc - second_auc).mean())
     assert row["standard_error"] == pytest.approx((first_auc - second_auc).std() / np.sqrt(80))
     assert (row["assumption"], row["warrant"]) == ("none", "large sample")
-    assert comparison.sentences == ["A beats B on AUC (no assumption on the ranks; large sample)."]
+    assert comparison.sentences == ["A beats B on AUC (large sample, no assumption on the ranks)."]
     assert f"correlation of {np.corrcoef(first_auc, second_auc)[0, 1]:.2f}" in comparison.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
-    assert "unknown; more users would settle it" in sm.compare(even, "auc").sentences[0]
+    sentence = sm.compare(even, "auc").sentences[0]
+    assert sentence.startswith("A or B on AUC: unknown. ")
+    assert sentence.endswith("For a proof of this one, take more users.")
     comparison.summary(), comparison.to_html()
 
 
@@ -102,7 +104,10 @@ def test_what_is_possible_is_left_out_when_it_is_not_wanted():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
     row = sm.estimate(log, ["auc"], identification=False).frame.iloc[0]
     assert row[["possible_low", "possible_high"]].isna().all()
-    assert row["quote"] == f"{row['estimate']:.4f} \u00b1 {row['standard_error']:.4f}"
+    assert row["quote"] == ""
+    assert row[["estimate", "standard_error"]].notna().all()
+    with_range = sm.estimate(log, ["auc"]).frame.iloc[0]
+    assert with_range["quote"].startswith(f"{row['estimate']:.3f} (")
     protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     counted = sm.read_log(pd.DataFrame({"user": [1, 2], "rank": [1, 3]}), protocol=protocol)
     row = sm.estimate(counted, ["recall@1"], identification=False).frame.iloc[0]
@@ -119,6 +124,8 @@ def test_a_range_of_counts_names_its_assumption_and_is_proved():
         assert estimates.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
         conditions = str(estimates.settings["assumed"])
         assert ("that deeper ranks" in conditions) == (assumption is not None)
+        assert estimates.frame["estimate"].isna().all()
+        assert estimates.notes == ()  # no estimate is outside its range
 
 
 @pytest.mark.parametrize(
@@ -179,8 +186,9 @@ def test_estimates_and_verdicts_by_hand():
     expected = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     (row,) = compared.frame.itertuples()
     assert (row.possible_low, row.possible_high) == pytest.approx(tuple(expected))
-    assert (row.verdict, row.likely, row.negatives_needed) == ("A beats B", "", "")
-    assert pd.isna(row.users_needed)
+    assert (row.student_low, row.student_high) == (row.possible_low, row.possible_high)
+    assert (row.verdict, row.favoured) == ("A beats B", "")
+    assert pd.isna([row.users_needed, row.negatives_needed, row.ranking_decides, row.odds]).all()
 
 
 def test_the_shortest_width_is_left_out_with_a_note():

@@ -134,7 +134,7 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
 
 
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
-    """All pairs by all metrics: reported, estimated, exact and possible differences, verdicts."""
+    """All pairs by all metrics: reported, estimated, exact differences, proved ranges, verdicts."""
     rows = []
     for metric_name, comparison in verdicts.items():
         for row in comparison.frame.to_dict("records"):
@@ -146,7 +146,7 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
                     "Reported": row["reported"],
                     "Estimate": row["estimate"],
                     "Exact": exact[first, name] - exact[second, name] if exact else _NAN,
-                    "Possible": between(row["possible_low"], row["possible_high"], signed=True),
+                    "Proved": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
                     "Assumption": row["assumption"],
                     "Warrant": row["warrant"],
@@ -177,8 +177,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
         turned = int((np.sign(compared_frame["reported"]) != np.sign(true_differences)).sum())
         wrong = f"In truth the reported order is wrong for {turned} of them."
         is_right = [
-            r.verdict.startswith(f"{r.first} beats")
-            == (exact[r.first, r.of] > exact[r.second, r.of])
+            r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
             for r in decided.itertuples()
         ]
         right = f"{sum(is_right)} of the {len(decided)} are right."
@@ -189,6 +188,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
         "log_opposite": int(opposite.sum()),
         "log_given": len(decided),
         "log_all_pairs": len(all_pairs),
+        "log_probable": int((decided["warrant"] == _confidence.TRACK_RECORD).sum()),
         "log_free": int((decided["assumption"] == _confidence.NONE).sum()),
         "log_wrong": wrong,
         "log_right": right,

@@ -16,6 +16,11 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from . import bundle
 
 BUNDLED_SEED = 20_200
+#: Metrics whose exact values come with the log.
+EXACT_METRICS = (
+    *(f"{name}@{k}" for name in ("recall", "ndcg") for k in (1, 5, 10, 20, 50, 100)),
+    *("ndcg", "ap", "auc"),
+)
 
 
 def simulate(
@@ -48,9 +53,17 @@ def simulate(
 
 
 def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE) -> Path:
-    """Write the log that ``read_log("bundled")`` reads. All recommenders have the same users with
-    the same numbers of candidates.
+    """Write the log that ``read_log("bundled")`` reads, and its exact metrics beside it. All
+    recommenders have the same users with the same numbers of candidates.
     """
+    exact_values = {
+        metric_name: {
+            name: round(float(intervals.evaluate(metric_name).mean()), 6)
+            for name, intervals in ranks.items()
+        }
+        for metric_name in EXACT_METRICS
+    }
+    bundle.write_json(folder / "exact.json", exact_values)
     rows = simulate(ranks, BUNDLED_NEGATIVES, BUNDLED_SEED)
     table: dict[str, Any] = {
         name: rows[name].to_numpy(dtype=np.uint16).reshape(len(ranks), -1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
@@ -353,11 +353,7 @@ def drawn(
     for row in evaluation.compare(log, metric_name).frame.to_dict("records"):
         a, b = row["first"], row["second"]
         gap = truth[a] - truth[b]
-        verdict_sign = 0
-        if row["verdict"] != evaluation.UNKNOWN:
-            verdict_sign = 1 if row["verdict"].startswith(f"{a} ") else -1
-        right = bool(verdict_sign * gap > 0) if verdict_sign else None
-        assumption_key = assumption_of(row["assumption"])
+        right, assumption_key = proved_order(row, gap)
         verdicts.append((a, b, gap, row["reported"], assumption_key, row["steepness"], right))
     interval_rows = []
     for assumption in (None, "decreasing"):
@@ -374,6 +370,21 @@ def drawn(
         pd.DataFrame(verdicts, columns=columns),
         pd.DataFrame(interval_rows, columns=["recommender", "assumed", "exact", "low", "high"]),
     )
+
+
+def proved_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None, str]:
+    """Whether a row of a comparison has the order of the exact difference, and its assumption.
+
+    Missing and `UNDECIDED` if nothing is proved.
+
+    >>> row = {"first": "A", "verdict": "A probably beats B", "warrant": "track record"}
+    >>> proved_order(row | {"assumption": "like the benchmark"}, 0.1)
+    (None, 'unknown')
+    """
+    if row["warrant"] != _confidence.PROVED:
+        return None, UNDECIDED
+    is_first = row["verdict"].startswith(f"{row['first']} ")
+    return bool(is_first == (gap > 0) and gap != 0), assumption_of(row["assumption"])
 
 
 def assumption_of(assumption: str) -> str:

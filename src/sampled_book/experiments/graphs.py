@@ -310,10 +310,8 @@ def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) ->
     rows = []
     for row in verdicts.to_dict("records"):
         gap = truth[row["first"]] - truth[row["second"]]
-        ahead = row["verdict"].startswith(f"{row['first']} ")
-        right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
+        right, assumption_key = evidence.proved_order(row, gap)
         pair = row["first"], row["second"], gap, row["reported"]
-        assumption_key = evidence.assumption_of(row["assumption"])
         rows.append((graph, n_negatives, metric, *pair, assumption_key, right))
     columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
     return pd.DataFrame(rows, columns=[*columns, "right"])

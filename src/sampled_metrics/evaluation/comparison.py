@@ -17,8 +17,8 @@ from .._validate import as_written, checked_confidence
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
 from ..metrics import Metric
-from ..results import Comparison
-from . import judging, options
+from ..results import Comparison, table_of
+from . import judging, options, track_record
 from .sample import Sample, UserMean, difference
 from .values import Values
 
@@ -31,16 +31,20 @@ class ComparisonRow(NamedTuple):
     reported: float
     estimate: float
     standard_error: float
+    student_low: float
+    student_high: float
     possible_low: float
     possible_high: float
     verdict: str
     assumption: str
     warrant: str
     steepness: float
-    likely: str
-    shown: float
+    favoured: str
+    odds: float
+    detectable: float
     users_needed: int | None
-    negatives_needed: str
+    negatives_needed: int | None
+    ranking_decides: bool | None
 
 
 @one_thread
@@ -76,6 +80,15 @@ def compare(
     0. If the assumption holds, all intervals and verdicts of a comparison hold together in at least
     95% of logs (`confidence`); those without an assumption do so in any case.
 
+    Where nothing can be proved, the *track record* gives odds: how often, on six benchmark data
+    sets, the estimates of two recommenders that differed as clearly were in the order of the exact
+    metrics. From odds of 95% on (or `confidence`, if larger) this is a verdict, "A probably beats
+    B". It assumes that recommenders and data are like those of the benchmark, and six data sets
+    prove nothing for a seventh. Where the benchmark has nothing like the log, such as other numbers
+    of users or negatives, a note says what is missing. If estimates are unbiased, as for AUC or if
+    all items were ranked, Student's paired interval (warrant "large sample") is given beside the
+    proved one. It is about half as wide, and decides nothing.
+
     Users are taken as drawn at random from a population, and verdicts concern the exact metrics of
     that population. Verdicts without an assumption also hold for the average over the log's own
     users. Verdicts under an assumption need not: the ranks of a few users seldom decrease like
@@ -94,7 +107,7 @@ def compare(
         n_above if an `Assumption`, since none is used there.
     estimator : str, optional
         One of `ESTIMATORS` except "maximum likelihood", which has no standard error. By default
-        "naive" if that is unbiased, as for AUC, else "bias-variance".
+        as for :func:`estimate`.
     gamma : float, optional
         As for :func:`estimate`.
     confidence : float
@@ -113,21 +126,25 @@ def compare(
         - standard_error: of the estimate, from the users' own differences, without bias;
         - possible_low, possible_high: identification interval of the exact difference, under the
           assumption of the verdict, or else under the strongest assumption;
-        - verdict: "A beats B" or "B beats A" with their names, or `UNKNOWN`;
-        - assumption, warrant: as above, the warrant being "proved" or "large sample"; empty without
-          a verdict;
+        - student_low, student_high: Student's interval of the paired differences, if the estimate
+          is unbiased;
+        - verdict: "A beats B" or "A probably beats B" with their names, or `UNKNOWN`;
+        - assumption, warrant: as above, the warrant being "proved", "large sample" or "track
+          record"; empty without a verdict;
         - steepness: the largest k as above, infinite if the assumption does not limit it;
-        - likely: the recommender ahead if Student's interval of the estimate excludes 0. This
-          is not a verdict, because it ignores the bias. Empty beside a verdict;
-        - shown: roughly the smallest difference that this log can detect under `assumption`;
+        - favoured: the recommender ahead if `odds` are 80% or more or Student's interval excludes
+          0; empty beside a proof;
+        - odds: by the track record, that the exact order is that of the estimates, at most 0.99;
+          missing beside a proof and without a track record;
+        - detectable: roughly the smallest difference that this log can detect under `assumption`;
         - users_needed: how many similar users would roughly give a verdict under `assumption`;
           missing if no number would;
-        - negatives_needed: roughly how many negatives would, as text, if the true ranks were those
-          of :func:`~sampled_metrics.priors.maximum_entropy` and samples behaved as expected. 1, 2,
-          5, 10, ... up to 500 are tried. ">500" says that ranking all items would do, "all" that
-          nothing less would, and "none" that not even that would, as where all users have all
-          negatives. Empty beside a verdict, if the metric needs no correction, or if users have
-          several relevant items, or for adaptive designs.
+        - negatives_needed: roughly how many negatives would, if the true ranks were those of
+          :func:`~sampled_metrics.priors.maximum_entropy` and samples behaved as expected. 1, 2, 5,
+          10, ... up to 500 are tried. Missing if none of these would;
+        - ranking_decides: whether ranking all items would. It and negatives_needed are missing
+          beside a proof, if the metric needs no correction, if users have several relevant items,
+          and for adaptive designs.
 
         Its notes say which assumptions the log contradicts. For a log with a column n_above only
         AUC is compared, by Student's test of the users' differences, with Holm's method for several
@@ -169,6 +186,7 @@ def compare(
     values = Values(sample, options.checked_gamma(gamma, sample))
     estimator_name = estimator or values.default(parsed_metric)
     notes = _checked_estimator(estimator_name, values) if log.protocol.uniform else []
+    notes += options.note_on_default(values, estimator_name, estimator)
     notes += options.note_on_reported(sample)
     metric_assumption = options.assumption_for(assumed, sample, parsed_metric)
     unbiased = log.protocol.uniform and values.unbiased(parsed_metric)
@@ -196,16 +214,33 @@ def compare(
                 sample, parsed_metric, pairs, metric_assumption, level, bar
             )
             notes += bet_notes
-        negatives_needed = judging.negatives_needed(
+        remedies = judging.negatives_needed(
             values, parsed_metric, judgements, metric_assumption, level
         )
+        record, no_record = None, ""
+        all_decided = all(judgement.sign for judgement in judgements.values())
+        if log.protocol.uniform and not unbiased and not all_decided:
+            record, no_record = track_record.of_log(
+                values, parsed_metric, estimator_name, has_default_gamma=gamma is None
+            )
+        if no_record:
+            notes.append(f"no track record for {parsed_metric.name} here: {no_record}")
         bar.update(bar.total - bar.n)
     rows = []
     for (first, second), paired in differences.items():
-        low, high, _ = paired.student(level)
-        judgement = judgements[first, second]
+        # Other estimators of such metrics, as bias-variance of AUC, may have a bias.
+        is_unbiased = (unbiased and estimator_name == "naive") or not log.protocol.uniform
+        student_low, student_high = paired.student(level)[:2] if is_unbiased else (np.nan, np.nan)
+        judgement, odds = judgements[first, second], np.nan
+        if record and not judgement.sign:
+            bias_scale = values.bias_scale[parsed_metric]
+            odds = track_record.odds(record, paired.value, paired.error, bias_scale)
+            judgement = judging.with_odds(judgement, odds, paired.value, level)
         is_decided = judgement.sign != 0
-        is_favoured = log.protocol.uniform and not (is_decided or low <= 0 <= high)
+        is_favoured = odds >= track_record.PRINTED or student_low > 0 or student_high < 0
+        if judgement.sign and judgement.warrant != _confidence.TRACK_RECORD:
+            is_favoured = False
+        negatives_needed, ranking_decides = remedies.get((first, second), (None, None))
         rows.append(
             ComparisonRow(
                 first=first,
@@ -213,19 +248,23 @@ def compare(
                 reported=difference(naive[first].value, naive[second].value),
                 estimate=paired.value,
                 standard_error=paired.error,
+                student_low=student_low,
+                student_high=student_high,
                 possible_low=judgement.low,
                 possible_high=judgement.high,
                 verdict=judgement.verdict(first, second),
                 assumption=judgement.assumption if is_decided else "",
                 warrant=judgement.warrant if is_decided else "",
                 steepness=judgement.steepness if is_decided else np.nan,
-                likely=(first if paired.value > 0 else second) if is_favoured else "",
-                shown=judgement.detectable,
+                favoured=(first if paired.value > 0 else second) if is_favoured else "",
+                odds=odds,
+                detectable=judgement.detectable,
                 users_needed=judgement.users_needed,
-                negatives_needed=negatives_needed.get((first, second), ""),
+                negatives_needed=negatives_needed,
+                ranking_decides=ranking_decides,
             )
         )
-    frame = pd.DataFrame(rows, columns=ComparisonRow._fields).astype({"users_needed": "Int64"})
+    frame = table_of(ComparisonRow, rows)
     settings: dict[str, Any] = {"metric": parsed_metric.name, "estimator": estimator_name}
     if log.protocol.uniform:
         settings["gamma"] = values.gamma
@@ -235,6 +274,7 @@ def compare(
     if not log.protocol.uniform:
         settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
     settings["warrant"] = _confidence.PROVED if log.protocol.uniform else _confidence.LARGE_SAMPLE
+    notes += options.note_on_exact_values(log, [parsed_metric])
     return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
 
 

@@ -17,6 +17,7 @@ from ..bounds.generators import hats
 from ..metrics import Metric
 from ..numerics import betting
 from ..protocol import Protocol, fixed, steps
+from . import track_record
 from .ranges import compatible
 from .sample import Sample, UserMean, difference
 from .values import Values
@@ -55,7 +56,8 @@ class Judgement:
         if self.sign == 0:
             return UNKNOWN
         better, worse = (first, second) if self.sign > 0 else (second, first)
-        return f"{better} beats {worse}"
+        beats = "probably beats" if self.warrant == _confidence.TRACK_RECORD else "beats"
+        return f"{better} {beats} {worse}"
 
 
 def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, Judgement]:
@@ -74,6 +76,19 @@ def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, 
         warrant = _confidence.LARGE_SAMPLE
         judgements[pair] = Judgement(signs[pair], low, high, warrant=warrant, detectable=half_width)
     return judgements
+
+
+def with_odds(judgement: Judgement, odds: float, gap: float, confidence: float) -> Judgement:
+    """An undecided judgement that the odds of the track record decide, if they are large enough."""
+    if odds < max(track_record.VERDICT, confidence):
+        return judgement
+    return replace(
+        judgement,
+        sign=1 if gap > 0 else -1,
+        assumption=_confidence.LIKE_BENCHMARK,
+        warrant=_confidence.TRACK_RECORD,
+        steepness=np.nan,
+    )
 
 
 def by_means(
@@ -324,8 +339,10 @@ def negatives_needed(
     judgements: Mapping[Pair, Judgement],
     assumed: Assumption | None,
     confidence: float,
-) -> dict[Pair, str]:
+) -> dict[Pair, tuple[int | None, bool]]:
     """How many negatives would decide undecided pairs if the fit to each sample were true.
+
+    And whether ranking all items would.
 
     Evidence is its expectation, so that about half of the evaluations with so many negatives would
     decide. Users and fits stay the same.
@@ -335,7 +352,7 @@ def negatives_needed(
     if not sample.log.protocol.uniform or isinstance(sample.log.protocol, Adaptive):
         return {}
     if sample.whole:  # there are no more negatives
-        return dict.fromkeys(pairs, "none")
+        return dict.fromkeys(pairs, (None, False))
     if not pairs or values.unbiased(metric) or fits.most > 1 or fits.unfit:
         return {}
     (band,) = fits.bands(metric)
@@ -352,8 +369,7 @@ def negatives_needed(
         means[name] = float(mass @ exact)
         variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name]
     fewest = fits.fewest
-    more_negatives = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
-    negatives = {}
+    remedies: dict[Pair, tuple[int | None, bool]] = {}
     for first, second in pairs:
         variance, gap = (
             variances[first] + variances[second],
@@ -363,15 +379,14 @@ def negatives_needed(
         is_decidable = (
             gap > 0 and gap**2 >= 2.0 * log_evidence_needed * variance and fewest < n_items - 1
         )
-        negatives[first, second] = more_negatives if is_decidable else "none"
+        remedies[first, second] = None, bool(is_decidable)
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for assumption in dict.fromkeys((None, assumed)):
             name = assumption_name(assumption)
             open_pairs = [
                 open_pair
                 for open_pair in pairs
-                if negatives[open_pair] == more_negatives
-                and judgements[open_pair].assumption == name
+                if remedies[open_pair] == (None, True) and judgements[open_pair].assumption == name
             ]
             if m > fewest and open_pairs:
                 users = sample.users[open_pairs[0][0]]
@@ -386,8 +401,8 @@ def negatives_needed(
                     users,
                     bet_evidence_needed,
                 ):
-                    negatives[pair] = str(m)
-    return negatives
+                    remedies[pair] = m, True
+    return remedies
 
 
 def decided(

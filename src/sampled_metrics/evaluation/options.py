@@ -110,6 +110,13 @@ def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Valu
     return notes
 
 
+def note_on_default(values: Values, estimator: str, chosen: str | None = None) -> list[str]:
+    """Why the default estimator is not the usual one, if so."""
+    if chosen is not None or estimator != "bias-variance":
+        return []
+    return [f"estimates are by bias-variance without a fitted prior: {values.fits.unfit}"]
+
+
 def note_on_reported(sample: Sample) -> list[str]:
     """Why nothing is reported, if so."""
     design = sample.log.protocol
@@ -120,6 +127,17 @@ def note_on_reported(sample: Sample) -> list[str]:
         f"reported is left empty: ranks among {first:,} to {upper:,} negatives, as many as an "
         "adaptive design drew for each user, are not averaged"
     ]
+
+
+def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:
+    """The exact values, where they are known."""
+    known = [metric.name for metric in metrics if metric.name in log.exact_values]
+    values = [
+        f"{name} is {', '.join(f'{log.exact_values[name][who]:.4f}' for who in log.recommenders)}"
+        for name in known
+    ]
+    names = ", ".join(log.recommenders)
+    return [f"here the truth is known: {'; '.join(values)} ({names})"] if values else []
 
 
 def refuse_if_weighted(log: Log, **options: object) -> None:

@@ -171,13 +171,25 @@ def shortest(
     return least_width(parts, interval.assumed, confidence, sample.bet_rows, counts)
 
 
-def quoted(value: float, error: float, interval: Range, confidence: float) -> str:
-    """Text to quote: the estimate and its error if the interval says no more, else the interval."""
+def holds(interval: Range, value: float) -> bool:
+    """Whether an interval holds a value, to the three digits in which both are printed.
+
+    >>> holds(Range(0.0, 0.1), -1e-6), holds(Range(0.0, 0.1), -0.01), holds(Range(), np.nan)
+    (True, False, True)
+    """
+    return not (value < interval.low - 5e-4 or value > interval.high + 5e-4)
+
+
+def quoted(value: float, interval: Range) -> str:
+    """Text to quote: the estimate with its interval; the interval alone if it excludes that.
+
+    >>> quoted(0.0381, Range(0.0252, 0.0926))
+    '0.038 (0.025 to 0.093)'
+    """
     if np.isnan(interval.low):
         return ""
-    digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    # 1.5 times the half-width that bets on a normal mean give.
-    half_width = 1.5 * np.sqrt(2.0 * identification.log_evidence_needed(confidence)) * error
-    if value - half_width <= interval.low <= value <= interval.high <= value + half_width:
-        return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
-    return _ranges.written(interval.low, interval.high)
+    written = _ranges.written(interval.low, interval.high)
+    if not holds(interval, value):
+        return written
+    digits = len(written.split()[0].partition(".")[2])
+    return f"{value:.{digits}f} ({written})"

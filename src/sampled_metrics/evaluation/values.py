@@ -52,6 +52,8 @@ class Values:
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
         self._metrics, self._built = list(metrics), dict[tuple[Metric, Design], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
+        #: Root mean square bias over true ranks of each metric estimated with a fitted prior.
+        self.bias_scale: dict[Metric, float] = {}
 
     def means(self, metric: Metric, estimator: str, leave_out: bool = False) -> dict[str, UserMean]:
         """Estimates of a metric for all recommenders.
@@ -77,11 +79,16 @@ class Values:
         }
 
     def default(self, metric: Metric) -> str:
-        """The default estimator of a metric; empty if there is none."""
+        """The default estimator of a metric; empty if there is none.
+
+        It is unbiased where one is, and else has a prior fitted to the log where that can be.
+        """
         log = self.sample.log
         if not log.protocol.uniform:
             return WEIGHTED if metric.linear and "n_above" in log.kinds else ""
-        return "naive" if self.unbiased(metric) else "bias-variance"
+        if self.unbiased(metric):
+            return "naive"
+        return "bias-variance" if self.fits.unfit else FITTED[0]
 
     def by_row(self, metric: Metric, estimator: str) -> FloatArray:
         """Values of each kind by an estimator that is not fitted to the log."""
@@ -128,7 +135,7 @@ class Values:
         under every recommender on the prior.
         """
         sample, means = self.sample, {}
-        tables, influences = self.fits.bias_variance(metric, self.gamma)
+        tables, influences, self.bias_scale[metric] = self.fits.bias_variance(metric, self.gamma)
         row_values = self.looked_up(_of_places(metric, tables.__getitem__))
         for recommender, users in sample.users.items():
             value = float(sample.counts[recommender] @ row_values) / users

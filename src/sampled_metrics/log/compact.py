@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -173,6 +173,8 @@ class Log:
         Whether users share their negatives, so that their sampled ranks are not independent.
     fixed_sample_size : bool
         Whether the log's reader was told that n_negatives does not depend on the ranking.
+    exact_values : mapping of str to mapping of str to float
+        Known exact metrics of the recommenders; empty except for the bundled log.
 
     Examples
     --------
@@ -194,6 +196,7 @@ class Log:
     paired: bool = True
     shared_negatives: bool = False
     fixed_sample_size: bool = False
+    exact_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def replacement(self) -> bool:

@@ -6,6 +6,7 @@ many the same.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -202,8 +203,13 @@ def read_log(
     one_round = isinstance(protocol, Adaptive) and protocol.first == protocol.most
     if isinstance(protocol, (Weighted, Adaptive)) and not one_round:
         stored = protocol
-    shared, is_fixed = bool(shared_negatives), bool(fixed_sample_size)
-    log = replace(log, protocol=stored, shared_negatives=shared, fixed_sample_size=is_fixed)
+    log = replace(
+        log,
+        protocol=stored,
+        shared_negatives=bool(shared_negatives),
+        fixed_sample_size=bool(fixed_sample_size),
+        exact_values=getattr(source, "attrs", {}).get("exact_values", {}),
+    )
     if isinstance(protocol, Adaptive):
         _check_adaptive(log, protocol)
     elif isinstance(protocol, Weighted):
@@ -334,4 +340,6 @@ def _bundled(replacement: bool | None) -> pd.DataFrame:
         "user": np.tile(np.arange(items.size), len(names)),
     }
     sizes = {"n_items": np.tile(items, len(names)), "n_negatives": BUNDLED_NEGATIVES}
-    return pd.DataFrame(labels | counts | sizes)
+    frame = pd.DataFrame(labels | counts | sizes)
+    frame.attrs["exact_values"] = json.loads((BUNDLE / "exact.json").read_text())
+    return frame

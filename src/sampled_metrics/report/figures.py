@@ -206,7 +206,10 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
         value, error = row["estimate"], row["standard_error"]
         if not np.isnan(row["reported"]):
             values[name]["reported"] = row["reported"], np.nan, np.nan
-        values[name]["estimate"] = value, value - error, value + error
+        ends = row["typical_low"], row["typical_high"]
+        if np.isnan(ends[0]):
+            ends = value - error, value + error
+        values[name]["estimate"] = value, *ends
         if not np.isnan(row["possible_low"]):
             possible[name] = row["possible_low"], row["possible_high"]
 

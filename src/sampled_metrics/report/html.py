@@ -36,28 +36,34 @@ DEFINITIONS = {
     "with the observed sampled ranks.",
     "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
     "estimates AUC, and no other exact metric.",
-    "estimate": "By bias-variance, or by the naive metric where it has no bias. A single number "
-    "rests on the correction's own assumptions; its bias is not in its error.",
+    "estimate": "By bias-variance with a prior fitted to the log, or by the naive metric where it "
+    "has no bias. Its standard error leaves out its bias; the typical range does not.",
+    "typical": "Where the exact metric of the log's users was, seen from the estimate, in 95% of "
+    "evaluations drawn from 64 real recommenders on six data sets (track record). It proves "
+    "nothing for another data set.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
-    "possible": "All exact values that the log does not contradict under the "
-    "assumption named, at the confidence named. Where this range is wide, the sample does not say "
-    "what the exact metric is.",
+    "proved, possible": "All exact values that are consistent with the log under the assumption "
+    "named, at the confidence named. Where this range is wide, the sample does not say what the "
+    "exact metric is.",
+    "large sample": "Student's interval of the paired differences, as for any metric without bias. "
+    "It needs many users.",
     "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. Decreasing "
     "at the top: near the top, deeper ranks have fewer users. At most k times per doubling: "
     "moreover, they are at most k times fewer from one doubling of the rank to the next. Mixture "
     "of geometrics: near the top, users are a mixture of geometric distributions.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Proved: there "
-    "is a proof for any number of users. Large sample: by Student's test, which needs many users.",
-    "quote": "What a sentence may quote: the estimate with its standard error where it has no bias "
-    "and that says as much as the range, and else the range.",
+    "is a proof for any number of users. Large sample: by Student's test, which needs many users. "
+    "Track record: right so often on the benchmark's recommenders, leaving one data set out.",
+    "quote": "What a sentence may quote: the estimate with the range in which the exact metric is.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
     "exact metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
     "verdict on the log's pairs by one metric is wrong is at most 1 less the confidence, if the "
     "verdict's assumption holds. It is a promise on the exact metrics of a population that the "
     "users were drawn from at random. A verdict with no assumption on the ranks holds for the "
-    "log's own users, too.",
+    "log's own users, too. One probably beats the other if nothing can be proved, but the odds of "
+    "the track record are 95% or more.",
 }
 
 

@@ -16,9 +16,18 @@ import numpy as np
 import pandas as pd
 
 from .. import _ranges
-from .._confidence import CONFIDENCE, LARGE_SAMPLE, NONE, PROVED, promise
+from .._confidence import (
+    CONFIDENCE,
+    LARGE_SAMPLE,
+    NONE,
+    PROVED,
+    TRACK_RECORD,
+    Assumed,
+    promise,
+)
 from .._files import FORMATS
 from .._validate import as_written, printable
+from ..bounds.assumption import Assumption
 from ..metrics import Metric, metric
 from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
 
@@ -146,7 +155,8 @@ def _(result: Estimates) -> pd.DataFrame:
             if name in table:
                 table[name] = [_rounded(end, rounding) for end in table[name]]
         return table
-    table = result.frame.drop(columns=["possible_low", "possible_high", "users"])
+    ranges = ["typical_low", "typical_high", "possible_low", "possible_high"]
+    table = result.frame.drop(columns=["standard_error", *ranges, "users"])
     if "shortest" in table:
         shortest = table.pop("shortest")
         width = result.frame["possible_high"] - result.frame["possible_low"]
@@ -154,7 +164,11 @@ def _(result: Estimates) -> pd.DataFrame:
             "" if np.isnan(width_ratio) else f"{width_ratio:.1f}"
             for width_ratio in width / shortest
         ]
-    table.insert(5, "possible", _ranges_of(result.frame))
+    typical = _ranges_of(result.frame, "typical")
+    if any(typical):
+        table.insert(4, "typical", typical)
+    warrants = result.frame["warrant"]
+    table.insert(list(table).index("assumption"), _heading(warrants), _ranges_of(result.frame))
     return table
 
 
@@ -165,16 +179,29 @@ def _(result: Estimates, metric_name: str | None = None) -> list[str]:
     rows = (
         result.frame if metric_name is None else result.frame[result.frame["metric"] == metric_name]
     )
+    lines = [TYPICAL] if rows["typical_low"].notna().any() else []
     rows = rows[rows["warrant"] != ""]
-    groups = rows.groupby(["assumption", "warrant"], sort=False)
-    lines = []
+    groups, assumed = (
+        rows.groupby(["assumption", "warrant"], sort=False),
+        result.settings["assumed"],
+    )
     for (assumption, warrant), part in groups:
         scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
-        lines.append(f"possible{scope}: {promise(str(assumption), str(warrant))}")
-    assumed = result.settings["assumed"]
-    if lines and assumed.conditions and metric_name not in assumed.free_metrics:
-        lines.append(f"assuming {assumed.conditions_text}")
+        lines.append(f"{warrant}{scope}: {_condition(str(assumption), assumed)}")
+    others = [
+        condition for condition in assumed.conditions if not isinstance(condition, Assumption)
+    ]
+    if groups.ngroups and others:
+        lines.append(f"assuming {'; '.join(f'that {condition}' for condition in others)}")
     return lines
+
+
+def _condition(assumption: str, assumed: Assumed) -> str:
+    """What ranges under an assumption of this name assume of the ranks."""
+    ranks = [str(one) for one in assumed.conditions if isinstance(one, Assumption)]
+    if assumption == NONE or not ranks:
+        return "no assumption on the ranks"
+    return f"if {ranks[0]}"
 
 
 @layout.register
@@ -184,10 +211,16 @@ def _(result: Estimates | Comparison) -> tuple[list[str], str, list[str]]:
     return sentences(result), formatted(table), promises(result)
 
 
+#: What a typical range is.
+TYPICAL = (
+    "typical: such a range held the exact value in 95% of evaluations of 64 real recommenders, on "
+    "each of six data sets (track record)"
+)
 #: Columns of a comparison that another column or a sentence includes.
 _INCLUDED = [
-    *("first", "second", "standard_error", "possible_low", "possible_high"),
-    *("assumption", "warrant", "steepness", "likely", "shown", "users_needed", "negatives_needed"),
+    *("first", "second", "standard_error", "student_low", "student_high"),
+    *("possible_low", "possible_high", "assumption", "warrant", "steepness", "favoured", "odds"),
+    *("detectable", "users_needed", "negatives_needed", "ranking_decides"),
 ]
 
 
@@ -199,28 +232,58 @@ def _(result: Comparison) -> list[str]:
 
 def _comparison_sentence(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
     scope = f"on {compared_metric.label}"
+    if row["warrant"] == TRACK_RECORD:
+        return (
+            f"{printable(row['verdict'])} {scope}: at least {_percent(row['odds'])} of real pairs "
+            f"whose estimates differed as clearly were in that order (track record). For a proof, "
+            f"{_remedy(row, compared_metric)}."
+        )
     if row["verdict"] != "unknown":
         return f"{_verdict(row, scope)}."
-    users, negatives = row["users_needed"], row["negatives_needed"]
-    # AUC has no bias under sampling: only more users help.
-    unbiased = compared_metric.linear
-    default_remedy = "more users" if unbiased and pd.isna(users) else "more negatives"
-    remedy_texts = {"": default_remedy, "none": "", "all": "ranking all items"}
-    if unbiased and not pd.isna(users):
-        remedy_texts[""] = ""
-    negatives_text = f"about {negatives} negatives".replace("about >", "more than ")
-    remedies = [
-        remedy_texts.get(negatives, negatives_text),
-        "" if pd.isna(users) else f"about {users:,} users",
-    ]
-    settled = f"{' or '.join(filter(None, remedies))} would settle it"
-    if not any(remedies):
-        settled = "with these users no number of negatives would settle it"
-    favoured = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
+    odds, favoured = "", printable(row["favoured"])
+    if favoured and np.isnan(row["odds"]):
+        odds = f"; Student's paired interval is in favour of {favoured} ({LARGE_SAMPLE})"
+    elif favoured:
+        odds = f"; the odds are {_percent(row['odds'])} for {favoured} ({TRACK_RECORD})"
     return (
-        f"{pair_name(row)} {scope}: unknown; {settled}. The log can show a difference of about "
-        f"{row['shown']:.3f}.{favoured}"
+        f"{pair_name(row, 'or')} {scope}: unknown{odds}. This log can prove a difference of about "
+        f"{row['detectable']:.3f}. For a proof of this one, {_remedy(row, compared_metric)}."
     )
+
+
+def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
+    """What would prove the order of a pair, in words."""
+    users, negatives, ranking = (
+        None if pd.isna(row[name]) else row[name]
+        for name in ("users_needed", "negatives_needed", "ranking_decides")
+    )
+    remedies = [] if users is None else [f"about {_two_digits(users)} users"]
+    if negatives is not None:
+        remedies.insert(0, f"about {negatives:,} negatives")
+    elif ranking:
+        return " or take ".join(["rank all items", *remedies])
+    elif ranking is None and not compared_metric.linear:
+        remedies.insert(0, "more negatives")
+    if not remedies:
+        # AUC has no bias under sampling: only more users help.
+        too_few = "these users are too few, even with all items ranked"
+        return "take more users" if compared_metric.linear else too_few
+    return f"take {' or '.join(remedies)}"
+
+
+def _two_digits(number: int) -> str:
+    """A large number rounded up to two digits.
+
+    >>> _two_digits(2_166_358), _two_digits(34)
+    ('2,200,000', '34')
+    """
+    unit = 10 ** max(len(str(number)) - 2, 0)
+    return f"{-(-number // unit) * unit:,}"
+
+
+def _percent(odds: float) -> str:
+    """Odds as a whole percentage, rounded down."""
+    return f"{np.floor(100.0 * odds + 1e-9):.0f}%"
 
 
 @shown.register
@@ -233,7 +296,10 @@ def _(result: Comparison) -> pd.DataFrame:
     cells["estimate"] = [
         f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
     ]
-    cells.insert(3, "possible", _ranges_of(result.frame, signed=True))
+    heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index))
+    cells.insert(3, heading, _ranges_of(result.frame, signed=True))
+    if heading != LARGE_SAMPLE and result.frame["student_low"].notna().any():
+        cells.insert(3, LARGE_SAMPLE, _ranges_of(result.frame, "student", signed=True))
     cells["verdict"] = [_verdict(row) for row in rows]
     return cells
 
@@ -244,16 +310,15 @@ def _(result: Comparison, metric_name: str | None = None) -> list[str]:
         return []
     assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
     if warrant == LARGE_SAMPLE:
-        return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
-    if not assumed.conditions:
-        return [f"possible: {promise(NONE, warrant)}"]
-    is_decided = result.frame["verdict"] != "unknown"
-    conditions = ["under the assumption of the verdict"] if is_decided.any() else []
-    if not is_decided.all():
-        conditions.append(
-            f"without a verdict, assuming {assumed}" if conditions else f"assuming {assumed}"
-        )
-    return [f"possible: {'; '.join(conditions)}; {warrant}"]
+        return [f"{warrant}: no assumption on the ranks", f"assuming {assumed}"]
+    condition = _condition("", assumed)
+    is_proved = result.frame["warrant"] == PROVED
+    if not is_proved.any() or not assumed.conditions:
+        return [f"{warrant}: {condition}"]
+    conditions = ["under the assumption of the verdict"]
+    if not is_proved.all():
+        conditions.append(f"without a proved verdict, {condition}")
+    return [f"{warrant}: {'; '.join(conditions)}"]
 
 
 @sentences.register
@@ -459,8 +524,14 @@ def _verdict(row: Mapping[Hashable, Any], scope: str = "", unknown: str = "unkno
     return f"{named} ({promise(row['assumption'], row['warrant'])})"
 
 
-def _ranges_of(frame: pd.DataFrame, signed: bool = False) -> list[str]:
-    ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
+def _heading(warrants: pd.Series) -> str:
+    """The heading of ranges: their warrant, if they have one in common."""
+    distinct = [warrant for warrant in dict.fromkeys(warrants) if warrant]
+    return str(distinct[0]) if len(distinct) == 1 else "possible"
+
+
+def _ranges_of(frame: pd.DataFrame, kind: str = "possible", signed: bool = False) -> list[str]:
+    ends = zip(frame[f"{kind}_low"], frame[f"{kind}_high"], strict=True)
     return [_ranges.written(low, high, signed=signed) for low, high in ends]
 
 

@@ -30,9 +30,11 @@ def estimates() -> str:
 def comparison() -> Comparison:
     pair = {
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
-        "standard_error": 0.004, "possible_low": -0.02, "possible_high": 0.003,
+        "standard_error": 0.004, "student_low": -0.018, "student_high": -0.002,
+        "possible_low": -0.02, "possible_high": 0.003,
         "verdict": "unknown", "assumption": "", "warrant": "", "steepness": float("nan"),
-        "likely": NAMES[1], "shown": 0.012, "users_needed": 12_345, "negatives_needed": "",
+        "favoured": NAMES[1], "odds": float("nan"), "detectable": 0.012, "users_needed": 12_345,
+        "negatives_needed": pd.NA, "ranking_decides": pd.NA,
     }  # fmt: skip
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 
@@ -40,11 +42,15 @@ def comparison() -> Comparison:
 def one_row_each() -> str:
     """A page as commands write it: one row for each recommender and metric, and verdicts."""
     rows = [
-        (name, "auc", 0.6, 0.4, 0.01, 0.1, 0.6, "none", "proved", "0.100 to 0.600", 1_000)
+        (
+            *(name, "auc", 0.6, 0.4, 0.01, 0.3, 0.5, 0.1, 0.6),
+            *("none", "proved", "0.400 (0.100 to 0.600)", 1_000),
+        )
         for name in NAMES
     ]
-    columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
-    columns += ["possible_high", "assumption", "warrant", "quote", "users"]
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error", "typical_low"]
+    columns += ["typical_high", "possible_low", "possible_high", "assumption", "warrant", "quote"]
+    columns.append("users")
     estimated = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": Assumed()}, ("a note",))
     return of_estimates(estimated, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 

@@ -16,6 +16,7 @@ import pytest
 from sampled_metrics import Protocol, auditing, metric, planning
 from sampled_metrics._confidence import Assumed
 from sampled_metrics.ranking.intervals import RankIntervals
+from sampled_metrics.report import figures
 from sampled_metrics.report.html import (
     DEFINITIONS,
     of_comparison,
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.words
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
-    "recommender", "metric", "reported", "estimate", "standard_error", "possible_low",
-    "possible_high", "assumption", "warrant", "quote", "users",
+    "recommender", "metric", "reported", "estimate", "standard_error", "typical_low",
+    "typical_high", "possible_low", "possible_high", "assumption", "warrant", "quote", "users",
 ]  # fmt: skip
 LONG = [
     "recommender", "metric", "estimator", "value", "standard_error", "low", "high", "users",
@@ -42,9 +43,10 @@ def estimates(*names: str) -> Estimates:
     rows = []
     for metric_name in ("recall@10", "auc"):
         for i, name in enumerate(names):
-            ends = (np.nan, np.nan, "", "", "")
+            ends = (0.08, 0.17, np.nan, np.nan, "", "", "")
             if metric_name == "auc":
-                ends = (0.05, 0.35, "none", "proved", "0.050 to 0.350")
+                quote = "0.100 (0.050 to 0.350)"
+                ends = (np.nan, np.nan, 0.05, 0.35, "none", "proved", quote)
             rows.append((name, metric_name, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
     return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": Assumed(("it is so",))})
 
@@ -61,10 +63,12 @@ def every_estimator(*names: str) -> Estimates:
 def pair_of(first: str, second: str) -> pd.DataFrame:
     row = {
         "first": first, "second": second, "reported": 0.02, "estimate": -0.01,
-        "standard_error": 0.004, "possible_low": -0.02, "possible_high": -0.002,
+        "standard_error": 0.004, "student_low": np.nan, "student_high": np.nan,
+        "possible_low": -0.02, "possible_high": -0.002,
         "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
         "warrant": "proved", "steepness": np.inf,
-        "likely": "", "shown": 0.009, "users_needed": pd.NA, "negatives_needed": "",
+        "favoured": "", "odds": np.nan, "detectable": 0.009, "users_needed": pd.NA,
+        "negatives_needed": pd.NA, "ranking_decides": pd.NA,
     }  # fmt: skip
     return pd.DataFrame([row])
 
@@ -120,7 +124,7 @@ def test_a_page_is_whole_and_asks_no_other_host() -> None:
 
 
 SENTENCE = (
-    "B beats A on {} (decreasing at the top; proved)."
+    "B beats A on {} (proved, if decreasing at the top)."
 )  # fmt: skip
 
 
@@ -160,9 +164,11 @@ def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:
 def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     read = Read(of_estimates(estimates("A"), {}, {}))
     assert read.texts["td"].count("0.2500") == 2
-    assert read.texts["td"].count("0.050 to 0.350") == 2  # possible, and quoted
+    assert read.texts["td"].count("0.050 to 0.350") == 1
+    assert read.texts["td"].count("0.100 (0.050 to 0.350)") == 1  # quoted
+    assert read.texts["td"].count("0.080 to 0.170") == 1  # typical
     assert "nan" not in " ".join(read.texts["td"]).lower()
-    assert read.texts["p"].count("Possible: no assumption on the ranks; proved.") == 1
+    assert read.texts["p"].count("Proved: no assumption on the ranks.") == 1
     assert read.texts["p"].count("Assuming that it is so.") == 1
     long = Read(of_estimates(every_estimator("A"), {}, {}))
     assert long.texts["td"] == [
@@ -180,7 +186,10 @@ def test_a_pair_has_its_differences_with_signs() -> None:
 
 def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     read = Read(of_estimates(estimates("A", "B"), {}, {}))
-    terms = ["reported", "estimate", "standard error", "possible", "assumption", "warrant", "quote"]
+    terms = [
+        "reported", "estimate", "typical", "standard error", "proved, possible", "assumption",
+        "warrant", "quote",
+    ]  # fmt: skip
     assert read.texts["dt"] == terms
     estimators_page = Read(of_estimates(every_estimator("A"), {}, {}))
     assert estimators_page.texts["dt"] == [
@@ -192,7 +201,37 @@ def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     full_page = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
     assert full_page.texts["dt"] == [*terms, "verdict"]
     comparison_page = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
-    assert comparison_page.texts["dt"] == [*terms[:-1], "verdict"]
+    of_pairs = [term for term in terms if term not in ("typical", "quote")]
+    assert comparison_page.texts["dt"] == [*of_pairs, "verdict"]
+    compared = comparison("A", "B", "auc")
+    with_student = Comparison(
+        compared.frame.assign(student_low=-0.018, student_high=-0.003), compared.settings
+    )
+    assert "large sample" in Read(of_comparison(with_student, {"metric": "auc"})).texts["dt"]
+
+
+def test_the_heading_of_a_range_is_its_warrant() -> None:
+    both = estimates("A", "B")
+    assert list(both.shown) == [
+        "recommender", "metric", "reported", "estimate", "typical", "proved", "assumption",
+        "warrant", "quote",
+    ]  # fmt: skip
+    is_last = both.frame.index == both.frame.index[-1]
+    mixed = both.frame.assign(warrant=both.frame["warrant"].mask(is_last, "large sample"))
+    shown = Estimates(mixed.assign(typical_low=np.nan, typical_high=np.nan), {}).shown
+    assert list(shown)[3:6] == ["estimate", "possible", "assumption"]
+    pair = pair_of("A", "B")
+    for warrant in ("proved", "large sample"):
+        shown = Comparison(pair, {"metric": "auc", "warrant": warrant}).shown
+        assert list(shown) == ["pair", "reported", "estimate", warrant, "verdict"]
+
+
+def test_a_figure_draws_the_typical_range_or_else_the_standard_error(monkeypatch) -> None:
+    drawn = []
+    monkeypatch.setattr(figures, "intervals", lambda ax, values, possible: drawn.append(values))
+    estimates("A").plot()
+    ends = [values["A"]["estimate"] for values in drawn]
+    assert ends == [(0.1, 0.08, 0.17), pytest.approx((0.1, 0.09, 0.11))]
 
 
 def test_every_estimator_is_defined() -> None:
@@ -214,7 +253,7 @@ def test_no_name_can_break_out() -> None:
     assert read.all("script") == []
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
-    verdict = f"B beats {printable(NASTY)} (decreasing at the top; proved)"
+    verdict = f"B beats {printable(NASTY)} (proved, if decreasing at the top)"
     assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
     assert any(f"B beats {printable(NASTY)} on AUC" in sentence for sentence in read.texts["li"])
 

@@ -1,0 +1,393 @@
+"""The track record: what it covers, its odds and typical ranges, and the verdicts they lead to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sampled_metrics as sm
+from sampled_metrics import _confidence, _ranges, estimators, evaluation, priors
+from sampled_metrics.evaluation import FITTED, UNKNOWN, judging, options, track_record
+from sampled_metrics.evaluation.sample import Sample
+from sampled_metrics.evaluation.track_record import Record, odds, typical_range
+from sampled_metrics.evaluation.values import Values
+from sampled_metrics.report.text import TYPICAL
+
+from ..reference import bundled_ranks
+
+SCOPE = {
+    "users": [200, 2_000],
+    "negatives for each user": [20, 100],
+    "candidates": [100, 1_000],
+    "candidates for each negative": [1, 20],
+}
+RECORD = Record(((0.9, 0.02), (0.8, 0.01)), (0.1, -1.0, 2.0))
+PROTOCOL = sm.Protocol(500, 50)
+
+
+@pytest.fixture(autouse=True)
+def _small_record(monkeypatch):
+    """A record of three metrics in place of the benchmark's, whose numbers may change."""
+    fitted = {"odds": RECORD.odds, "typical": RECORD.typical}
+    metrics = dict.fromkeys(("recall@3", "recall@10", "ndcg@10"), fitted)
+    stored = {"scope": SCOPE, "metrics": metrics}
+    monkeypatch.setattr(track_record, "_stored", lambda: stored)
+    monkeypatch.setattr(track_record, "records", track_record.records.__wrapped__)
+
+
+def rows_of(users=300, protocol=PROTOCOL, shares=(0.030, 0.027, 0.004), seed=1):
+    """Sampled ranks under A, B and C, whose true ranks are geometric: C's are far deeper."""
+    rng, tables = np.random.default_rng(seed), []
+    for name, share in zip("ABC", shares, strict=False):
+        true_ranks = np.minimum(rng.geometric(share, users), protocol.n_items)
+        columns = {
+            "recommender": name,
+            "user": range(users),
+            "rank": protocol.draw(true_ranks, rng),
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def log_of(protocol=PROTOCOL, **options):
+    return read(rows_of(protocol=protocol, **options), protocol)
+
+
+def read(rows, protocol=PROTOCOL):
+    sizes = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
+    sizes = {name: size for name, size in sizes.items() if name not in rows}
+    return sm.read_log(rows, **sizes, replacement=True)
+
+
+def reason_of(log, metric="ndcg@10", estimator=FITTED[0], gamma=None):
+    """Why a log has no track record; empty if it has one."""
+    sample = Sample(log)
+    values = Values(sample, options.checked_gamma(gamma, sample))
+    record, reason = track_record.of_log(
+        values, sm.metric(metric), estimator, has_default_gamma=gamma is None
+    )
+    assert (record is None) == (reason != "")
+    return reason
+
+
+def two_items_each():
+    rows = rows_of(shares=(0.03,)).assign(item=0)
+    rows["rank"] = np.minimum(rows["rank"], 50)
+    return read(pd.concat([rows, rows.assign(item=1, rank=rows["rank"] + 1)]))
+
+
+def weighted():
+    protocol = sm.Protocol(500, 50, weights=[2.0] * 10 + [1.0] * 490)
+    rows = pd.DataFrame({"user": range(300), "rank": [1, 2, 9] * 100})
+    return sm.read_log(rows, protocol=protocol)
+
+
+def shared():
+    rows = rows_of()
+    sizes = {"n_items": 500, "n_negatives": 50}
+    return sm.read_log(rows, **sizes, replacement=True, shared_negatives=True)
+
+
+def adaptive():
+    design = sm.Adaptive(500, 20, 80)
+    negatives, above = design.draw(np.tile([1, 9, 400], 100), np.random.default_rng(1))
+    rows = {"user": range(300), "n_negatives": negatives, "n_better": above, "n_tied": 0}
+    return sm.read_log(pd.DataFrame(rows), protocol=design)
+
+
+def unequal():
+    rows = rows_of(protocol=sm.Protocol(500, 40))
+    return read(rows.assign(n_negatives=40 + rows["user"] % 3))
+
+
+FIXED = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
+BY_DEFAULT = f"the benchmark has estimates by {FITTED[0]} with the default gamma"
+
+
+def test_a_log_like_the_benchmark_has_a_track_record():
+    assert reason_of(log_of()) == ""
+    for users in SCOPE["users"]:  # the ends are within the scope
+        assert reason_of(log_of(users=users, shares=(0.03,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (two_items_each, "the benchmark has one held-out item for each user"),
+        (weighted, FIXED),
+        (shared, FIXED),
+        (adaptive, FIXED),
+        (unequal, "users have 40 to 42 negatives; on the benchmark all have as many"),
+        (
+            lambda: log_of(sm.Protocol(500, 24)),
+            "the log has 20.83 candidates for each negative; the benchmark has 1 to 20",
+        ),
+        (
+            lambda: log_of(sm.Protocol(1_001, 60)),
+            "the log has 1,001 candidates; the benchmark has 100 to 1,000",
+        ),
+        (lambda: log_of(users=199), "the log has 199 users; the benchmark has 200 to 2,000"),
+        (lambda: log_of(users=2_001), "the log has 2,001 users; the benchmark has 200 to 2,000"),
+        (
+            lambda: log_of(sm.Protocol(300, 19)),
+            "the log has 19 negatives for each user; the benchmark has 20 to 100",
+        ),
+    ],
+)
+def test_the_reason_names_what_the_benchmark_lacks(log, reason):
+    assert reason_of(log()) == reason
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"metric": "recall@11"}, "the benchmark has recall@3, recall@10, ndcg@10"),
+        ({"gamma": 0.01}, BY_DEFAULT),
+        ({"estimator": "bias-variance"}, BY_DEFAULT),
+        ({"estimator": "maximum entropy"}, BY_DEFAULT),
+    ],
+)
+def test_other_metrics_and_estimators_have_no_track_record(options, reason):
+    assert reason_of(log_of(shares=(0.03, 0.02)), **options) == reason
+
+
+def test_a_note_says_why_there_are_no_odds_and_no_typical_ranges():
+    log = log_of(users=150, shares=(0.030, 0.027))
+    few = "the log has 150 users; the benchmark has 200 to 2,000"
+    estimates = sm.estimate(log, ["ndcg@10", "recall@10", "auc"])
+    assert estimates.notes == (f"no typical range for ndcg@10, recall@10: {few}",)
+    assert estimates.frame[["typical_low", "typical_high"]].isna().all(axis=None)
+    assert "typical" not in estimates.shown
+    assert TYPICAL not in estimates.promises()
+    compared = sm.compare(log, "ndcg@10")
+    assert compared.notes == (f"no track record for ndcg@10 here: {few}",)
+    row = compared.frame.iloc[0]
+    assert (row["verdict"], row["favoured"]) == (UNKNOWN, "")
+    assert np.isnan(row["odds"])
+    assert "odds" not in compared.sentences[0]
+    # AUC has no bias, and needs no track record.
+    assert sm.compare(log, "auc").notes == ()
+
+
+@pytest.mark.parametrize("option", [{"gamma": 0.01}, {"estimator": "maximum entropy"}])
+def test_options_of_a_comparison_leave_the_track_record(option):
+    compared = sm.compare(log_of(shares=(0.030, 0.027)), "ndcg@10", **option)
+    assert compared.frame["odds"].isna().all()
+    assert f"no track record for ndcg@10 here: {BY_DEFAULT}" in compared.notes
+
+
+def test_odds_are_the_smallest_of_the_refits():
+    alone = [odds(RECORD._replace(odds=(refit,)), 0.02, 0.01, 0.3) for refit in RECORD.odds]
+    assert alone[0] != alone[1]
+    assert odds(RECORD, 0.02, 0.01, 0.3) == min(alone)
+    assert odds(RECORD._replace(odds=RECORD.odds[::-1]), 0.02, 0.01, 0.3) == min(alone)
+
+
+def test_odds_are_between_one_half_and_99_percent():
+    assert odds(RECORD, 0.9, 0.001, 0.01) == 0.99
+    assert odds(RECORD, 0.0, 0.01, 0.01) == odds(RECORD, 0.0, 0.0, 0.0) == 0.5
+    assert odds(RECORD, 0.1, np.nan, 0.01) == 0.5  # nothing is known of its error
+    assert 0.5 < odds(RECORD, 1e-6, 0.01, 0.01) < 0.501
+
+
+def test_odds_grow_with_the_difference_and_fall_with_error_and_bias():
+    by_difference = [odds(RECORD, difference, 0.01, 0.3) for difference in (0.001, 0.005, 0.01)]
+    by_error = [odds(RECORD, 0.01, error, 0.3) for error in (0.02, 0.01, 0.005)]
+    by_bias = [odds(RECORD, 0.01, 0.01, bias_scale) for bias_scale in (2.0, 1.0, 0.5)]
+    for growing in (by_difference, by_error, by_bias):
+        assert 0.5 < growing[0] < growing[1] < growing[2] < 0.99
+    assert odds(RECORD, -0.01, 0.01, 0.3) == odds(RECORD, 0.01, 0.01, 0.3)
+
+
+def test_a_typical_range_is_clipped_to_0_and_1():
+    deviation = np.hypot(0.01, 0.1 * 0.3)
+    assert typical_range(RECORD, 0.5, 0.01, 0.3) == pytest.approx(
+        (0.5 - deviation, 0.5 + 2.0 * deviation)
+    )
+    assert typical_range(RECORD, 0.02, 0.01, 0.3) == pytest.approx((0.0, 0.02 + 2.0 * deviation))
+    assert typical_range(RECORD, 0.98, 0.01, 0.3) == pytest.approx((0.98 - deviation, 1.0))
+    assert typical_range(RECORD, -0.2, 0.01, 0.3) == (0.0, 0.0)
+
+
+def test_the_bias_scale_is_the_root_mean_square_bias_over_the_fitted_prior():
+    log = log_of(shares=(0.03,))
+    sample = Sample(log)
+    values, metric = Values(sample, 0.05), sm.metric("ndcg@10")
+    values.means(metric, FITTED[0])
+    counts = np.bincount(log.frame["n_better"], minlength=51)
+    prior = priors.maximum_entropy(counts, PROTOCOL).mass
+    estimator = estimators.bias_variance(metric, PROTOCOL, 0.05, prior)
+    bias = PROTOCOL.pmf(np.arange(1, 501)) @ estimator.values - metric.vector(500)
+    expected = np.sqrt(prior @ bias**2)
+    assert values.bias_scale[metric] == pytest.approx(expected, rel=1e-2)
+
+
+def test_rows_hold_the_odds_and_ranges_of_their_estimates():
+    log = log_of(shares=(0.030, 0.027))
+    sample = Sample(log)
+    values, metric = Values(sample, options.checked_gamma(None, sample)), sm.metric("ndcg@10")
+    values.means(metric, FITTED[0])
+    estimates = sm.estimate(log, ["ndcg@10", "auc"])
+    by_metric = dict(iter(estimates.frame.groupby("metric", sort=False)))
+    for row in by_metric["ndcg@10"].itertuples():
+        expected = typical_range(
+            RECORD, row.estimate, row.standard_error, values.bias_scale[metric]
+        )
+        assert (row.typical_low, row.typical_high) == pytest.approx(expected)
+        written = _ranges.written(row.typical_low, row.typical_high)
+        assert written in estimates.shown["typical"].tolist()
+    assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
+    assert TYPICAL in estimates.promises()
+    (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
+    expected = odds(RECORD, row.estimate, row.standard_error, values.bias_scale[metric])
+    assert row.odds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "confidence", "is_verdict"),
+    [
+        (0.949, 0.5, False),
+        (0.95, 0.5, True),
+        (0.95, 0.95, True),
+        (0.96, 0.97, False),
+        (0.98, 0.97, True),
+        (0.99, 0.999, False),
+    ],
+)
+def test_a_verdict_needs_odds_of_95_percent_and_the_confidence(given, confidence, is_verdict):
+    undecided = judging.Judgement(0, "none", -0.1, 0.2, np.nan, 0.1, 7, "proved")
+    for gap in (0.05, -0.05):
+        judged = judging.with_odds(undecided, given, gap, confidence)
+        assert judged.sign == is_verdict * np.sign(gap)
+        assert (judged.low, judged.high) == (undecided.low, undecided.high)
+        if not is_verdict:
+            assert judged == undecided
+    better, worse = ("B", "A") if is_verdict else ("", "")
+    verdict = f"{better} probably beats {worse}" if is_verdict else UNKNOWN
+    assert judged.verdict("A", "B") == verdict
+
+
+@pytest.mark.parametrize("given", [0.79, 0.8, 0.94, 0.96])
+def test_a_pair_without_a_proof_says_its_odds(monkeypatch, given):
+    monkeypatch.setattr(track_record, "odds", lambda *numbers: given)
+    log = log_of(shares=(0.030, 0.027))
+    compared = sm.compare(log, "ndcg@10")
+    (row,) = compared.frame.itertuples()
+    assert row.odds == given
+    assert row.possible_low < 0 < row.possible_high
+    ahead, behind = ("A", "B") if row.estimate > 0 else ("B", "A")
+    assert row.favoured == (ahead if given >= 0.8 else "")
+    (sentence,) = compared.sentences
+    if given < 0.95:
+        assert (row.verdict, row.assumption, row.warrant) == (UNKNOWN, "", "")
+        assert (f"; the odds are {given:.0%} for {ahead} (track record)." in sentence) == (
+            given >= 0.8
+        )
+        assert sentence.startswith("A or B on NDCG@10: unknown")
+    else:
+        assert row.verdict == f"{ahead} probably beats {behind}"
+        assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
+        assert np.isnan(row.steepness)
+        assert sentence.startswith(f"{row.verdict} on NDCG@10: at least 96% of real pairs")
+        assert "For a proof, take about" in sentence
+        # A larger confidence leaves the odds, and takes the verdict.
+        (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
+        assert (stricter.verdict, stricter.favoured, stricter.odds) == (UNKNOWN, ahead, given)
+
+
+def test_the_favoured_one_is_that_of_the_estimates_and_not_of_the_reported_metric():
+    # X of the bundled log has the largest reported recall and the smallest exact one.
+    rng, users = np.random.default_rng(9), np.random.default_rng(1).integers(0, 6_040, 2_000)
+    truth, tables = {}, []
+    for name, intervals in bundled_ranks().items():
+        places = intervals.n_better + intervals.n_tied / 2
+        ranks = 1 + np.floor(300 * places / intervals.n_candidates).astype(int)
+        truth[name] = (ranks <= 3).mean()
+        sampled = sm.Protocol(300, 30).draw(ranks[users], rng)
+        columns = {"recommender": name, "user": range(2_000), "rank": sampled}
+        tables.append(pd.DataFrame(columns))
+    table = sm.compare(read(pd.concat(tables), sm.Protocol(300, 30)), "recall@3").frame
+    assert (table["reported"] * table["estimate"] < 0).any()
+    favoured = table[table["favoured"] != ""]
+    assert (favoured["reported"] * favoured["estimate"] < 0).any()
+    for row in favoured.itertuples():
+        better = max((row.first, row.second), key=truth.get)
+        assert row.favoured == better
+        assert row.verdict == UNKNOWN or row.verdict.startswith(f"{better} probably beats ")
+
+
+def test_equal_estimates_have_even_odds():
+    rows = rows_of(shares=(0.03,))
+    other = rows.assign(recommender="B", rank=rows["rank"].sample(frac=1.0, random_state=1).array)
+    (row,) = sm.compare(read(pd.concat([rows, other])), "ndcg@10").frame.itertuples()
+    assert (row.estimate, row.odds, row.favoured, row.verdict) == (0.0, 0.5, "", UNKNOWN)
+    assert row.standard_error > 0
+
+
+def test_a_pair_with_a_proof_has_no_odds():
+    table = sm.compare(log_of(users=600), "ndcg@10").frame.set_index(["first", "second"])
+    for pair in (("A", "C"), ("B", "C")):
+        row = table.loc[pair]
+        assert (row["verdict"], row["warrant"]) == (f"{pair[0]} beats C", "proved")
+        assert np.isnan(row["odds"])
+        assert row["favoured"] == ""
+    assert 0.5 <= table.loc[("A", "B"), "odds"] <= 0.99
+    # If all pairs have a proof, no track record is missed.
+    decided = sm.compare(log_of(users=600, shares=(0.03, 0.004)), "recall@10", gamma=0.01)
+    assert decided.frame["warrant"].tolist() == ["proved"]
+    assert not any("track record" in note for note in decided.notes)
+
+
+def test_results_do_not_depend_on_the_order_of_rows():
+    rows = rows_of()
+    shuffled = rows.sample(frac=1.0, random_state=3)
+    # Recommenders are listed as they first appear, and stay in their order here.
+    first = [shuffled[shuffled["recommender"] == name].iloc[:1] for name in "ABC"]
+    shuffled = pd.concat([*first, shuffled.drop(pd.concat(first).index)])
+    assert (shuffled["user"].to_numpy() != rows["user"].to_numpy()).any()
+    calls = {
+        "typical_low": (evaluation.estimate, ["ndcg@10"]),
+        "odds": (evaluation.compare, "ndcg@10"),
+    }
+    for column, (call, metric) in calls.items():
+        frame, shuffled_frame = (call(read(table), metric).frame for table in (rows, shuffled))
+        assert frame[column].notna().any()
+        pd.testing.assert_frame_equal(frame, shuffled_frame, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("metric", "needed", "remedy"),
+    [
+        ("ndcg@10", (230_123, 500, True), "take about 500 negatives or about 240,000 users"),
+        ("ndcg@10", (pd.NA, 500, True), "take about 500 negatives"),
+        ("ndcg@10", (230_123, pd.NA, True), "rank all items or take about 240,000 users"),
+        ("ndcg@10", (pd.NA, pd.NA, True), "rank all items"),
+        ("ndcg@10", (34, pd.NA, False), "take about 34 users"),
+        ("ndcg@10", (pd.NA, pd.NA, False), "these users are too few, even with all items ranked"),
+        ("ndcg@10", (34, pd.NA, pd.NA), "take more negatives or about 34 users"),
+        ("ndcg@10", (pd.NA, pd.NA, pd.NA), "take more negatives"),
+        ("auc", (1_984, pd.NA, pd.NA), "take about 2,000 users"),
+        ("auc", (pd.NA, pd.NA, pd.NA), "take more users"),
+    ],
+)
+def test_a_sentence_says_what_a_proof_takes(metric, needed, remedy):
+    compared = sm.compare(log_of(shares=(0.030, 0.027)), metric)
+    names = ("users_needed", "negatives_needed", "ranking_decides")
+    row = compared.frame.assign(verdict=UNKNOWN, warrant="", favoured="")
+    compared = replace(compared, frame=row.assign(**dict(zip(names, needed, strict=True))))
+    assert compared.sentences[0].endswith(f"For a proof of this one, {remedy}.")
+
+
+def test_the_stored_record_is_in_order(monkeypatch):
+    monkeypatch.undo()
+    for low, high in track_record._stored()["scope"].values():
+        assert 0 < low < high
+    assert track_record.records()
+    for name, record in track_record.records().items():
+        assert sm.metric(name).name == name
+        assert record.odds
+        assert all(slope > 0 and share >= 0 for slope, share in record.odds)
+        share, lowest, highest = record.typical
+        assert share >= 0
+        assert lowest < 0 < highest
