@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from checks import faults, visit
+from scipy import stats
 from scipy.optimize import brentq, linprog
 from scipy.special import xlogy
 
