@@ -205,7 +205,7 @@ class Adaptive(Design):
         log_probabilities = log_law(negatives_above, drawn, above, self.pool, self.replacement)
         return np.asarray(log_probabilities + self._log_order)
 
-    def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
+    def _first_columns(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
         parts = []
         for n_before, n_after in reversed(self._rounds):
             stage_pmf = law(n_after, above, pool, self.replacement, n_after - n_before + 1)
@@ -350,7 +350,7 @@ class Stratified(Design):
         """Scores to compute for a user, the relevant item's own included."""
         return self.n_positions + self.n_negatives
 
-    def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """The metric at true ranks: the items of the stratum are not relevant."""
         first_position = np.ones_like(position)
-        return metric.term_between(rank, first_position, 1, np.asarray(self.n_items))
+        return metric._smooth_term(rank, first_position, 1, np.asarray(self.n_items))

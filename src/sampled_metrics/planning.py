@@ -406,7 +406,7 @@ def _designs(
     def consider(
         kind: str, name: str, first: int, max_negatives: int, verdict: Verdict, user_cost: float
     ) -> None:
-        if verdict.needs_more_than(
+        if verdict._needs_more_than(
             min(n_users, int(min(cost(kind) / user_cost, _MOST_USERS))), confidence
         ):
             return  # one look at the most users that may pay, in place of a search for the fewest

@@ -90,24 +90,24 @@ class Design:
         last = np.asarray(self.n_items) - (self.n_positions - j)
         return integers(rank, "rank", j, last) - j
 
-    def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """Term of the metric for an item at a true rank; nothing is checked.
 
-        >>> Protocol(10, 3).exact(Metric("ap"), np.array([2.0]), np.array(1))
+        >>> Protocol(10, 3)._exact(Metric("ap"), np.array([2.0]), np.array(1))
         array([0.5])
         """
-        return metric.term_between(rank, position, self.n_relevant, np.asarray(self.n_items))
+        return metric._smooth_term(rank, position, self.n_relevant, np.asarray(self.n_items))
 
-    def rows(self, above: np.ndarray) -> FloatArray:
+    def _rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.
 
         The numbers may be fractions if at least `n_negatives` + 17 irrelevant items are on either
         side: the probabilities are polynomials in them.
 
-        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
+        >>> Protocol(n_items=5, n_negatives=2)._rows(np.array([2.0]))
         array([[0.25, 0.5 , 0.25]])
         """
-        return self._rows(law, above, self.pool, self.n_outcomes)
+        return self._first_columns(law, above, self.pool, self.n_outcomes)
 
     def pmf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         """Probability of each outcome at a true rank, (..., n_outcomes), to 12 digits.
@@ -116,46 +116,46 @@ class Design:
         >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
         array([0.25, 0.25, 0.5 ])
         """
-        return self.rows(self.above(rank, position))
+        return self._rows(self.above(rank, position))
 
-    def polynomials(self, above: np.ndarray) -> FloatArray:
-        """:meth:`rows` for any fractional numbers of items above: slower, with absolute errors.
+    def _polynomials(self, above: np.ndarray) -> FloatArray:
+        """:meth:`_rows` for any fractional numbers of items above: slower, with absolute errors.
 
-        >>> Protocol(4, 2, replacement=False).polynomials(np.array([0.5]))
+        >>> Protocol(4, 2, replacement=False)._polynomials(np.array([0.5]))
         array([[ 0.625     ,  0.41666667, -0.04166667]])
         """
-        return self._rows(polynomials, above, self.pool, self.n_outcomes)
+        return self._first_columns(polynomials, above, self.pool, self.n_outcomes)
 
-    def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
+    def _first_columns(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
         """The first columns of P, from :func:`law` or :func:`polynomials`."""
         return np.asarray(law(self.n_negatives, above, pool, self.replacement, width))
 
-    def blocks(
+    def _blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
         """The first `width` columns of the rows at each rank in turn, in blocks of bounded size.
 
-        >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
+        >>> [block.shape for block in Protocol(10_000, 99)._blocks(np.arange(1, 10_001), width=100)]
         [(10000, 100)]
         """
         above, width = self.above(rank, position), self.n_outcomes if width is None else width
         if not self.uniform:
-            yield self.rows(above.ravel())[:, :width]
+            yield self._rows(above.ravel())[:, :width]
             return
         above, pool = (counts.ravel() for counts in np.broadcast_arrays(above, self.pool))
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
             part = slice(start, start + step)
-            yield self._rows(law, above[part], pool[part], width)
+            yield self._first_columns(law, above[part], pool[part], width)
 
-    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
+    def _marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
         """Distribution of the outcome in a population with the probability `mass` at each rank.
 
-        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
+        >>> Protocol(n_items=5, n_negatives=2)._marginal([1, 3], np.array([0.5, 0.5]))
         array([0.625, 0.25 , 0.125])
         """
         pmf, start = np.zeros(self.n_outcomes), 0
-        for block in self.blocks(rank, position):
+        for block in self._blocks(rank, position):
             pmf += mass[start : start + len(block)] @ block
             start += len(block)
         return pmf
@@ -339,7 +339,7 @@ class Protocol(Design):
         above = self.above(rank, position)
         if not self.uniform:
             with np.errstate(divide="ignore"):
-                return np.asarray(np.log(self.rows(above)[..., x]))
+                return np.asarray(np.log(self._rows(above)[..., x]))
         pool = self.pool[..., np.newaxis]
         return log_law(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
 
@@ -377,16 +377,16 @@ class Protocol(Design):
         array([0.373408])
         """
         if counts is None:
-            return self.rows(self.above(rank, position))
+            return self._rows(self.above(rank, position))
         if self.uniform:
             return np.asarray(np.exp(self.logpmf(rank, position, counts)))
         x = integers(counts, "counts", 0, self.n_negatives)
-        return np.asarray(self.rows(self.above(rank, position))[..., x])
+        return np.asarray(self._rows(self.above(rank, position))[..., x])
 
-    def rows(self, above: np.ndarray) -> FloatArray:
+    def _rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for numbers of irrelevant items above, whole ones if not `uniform`."""
         if self.uniform:
-            return super().rows(above)
+            return super()._rows(above)
         m = self.n_negatives
         distinct_above, row_index = np.unique(above, return_inverse=True)
         if self.weights is None:
