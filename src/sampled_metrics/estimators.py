@@ -45,18 +45,16 @@ class Estimator:
     ----------
     metric : Metric
         What it estimates.
-    protocol : Protocol, Adaptive or Stratified
+    protocol : Protocol or Adaptive
         How negatives are sampled.
     values : ndarray of float, shape (n_outcomes,) or (n_positions, n_outcomes)
         What it reports when 0, 1, ..., m sampled negatives are above the item, or for each of
         :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`. With several relevant items
-        there is a row for each position among them, to be summed over the items; of a
-        :class:`~sampled_metrics.Stratified` design one for each number of stratum items above.
+        there is a row for each position among them, to be summed over the items.
     name : str
 
     See Also
     --------
-    by_name : An estimator from its name.
     naive, rank_estimate, least_bias, bias_variance, monotone : The estimators of krichene2020.
     sampled_metrics.RelevantSets.expected : The same where items are tied.
 
@@ -132,8 +130,7 @@ class Estimator:
         rank : array_like of int, shape (...)
             True ranks; broadcasts with the protocol's `n_items`.
         position : int or array_like of int, shape (...)
-            Place among the relevant items, in [1, n_relevant]. Of a stratified design 1 plus the
-            number of stratum items above.
+            Place among the relevant items, in [1, n_relevant].
 
         Returns
         -------
@@ -193,18 +190,6 @@ class Estimator:
         expected = self.expected(rank, position)
         return expected - self.protocol._exact(self.metric, np.asarray(rank), np.asarray(position))
 
-    def mse(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
-        """Exact mean squared error at each true rank: bias**2 + variance; arguments as `expected`.
-
-        Examples
-        --------
-        >>> from sampled_metrics import metric
-        >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
-        >>> est.mse([1, 100]).round(6)
-        array([0., 1.])
-        """
-        return np.asarray(self.bias(rank, position) ** 2 + self.variance(rank, position))
-
     def _row(self, position: int) -> FloatArray:
         j = integer(position, "position", 1, self.protocol.n_positions)
         return self.values if self.values.ndim == 1 else self.values[j - 1]
@@ -260,7 +245,7 @@ class _Naive(Estimator):
             return self.metric.term(rank, j, protocol.n_relevant, protocol.n_items)
         has_no_cutoff = self.metric.k is None or self.metric.k > protocol.n_negatives
         if j == 1 and has_no_cutoff and self.metric.kind in ("ap", "rr"):
-            return np.asarray(expected_average_precision(rank, protocol) * self._row(1)[0])
+            return np.asarray(_expected_average_precision(rank, protocol) * self._row(1)[0])
         return super()._expected(rank, j)
 
 
@@ -300,7 +285,7 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     return _Naive(metric, protocol, values[0] if n_relevant == 1 else values, "naive")
 
 
-def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
+def _expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
     """Expectation of 1 / (1 + negatives above the best relevant item), in closed form.
 
     With one relevant item this is expected sampled Average Precision. With replacement it is
@@ -330,10 +315,10 @@ def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArra
 
     Examples
     --------
-    >>> float(expected_average_precision(3, Protocol(n_items=5, n_negatives=2)).round(6))
+    >>> float(_expected_average_precision(3, Protocol(n_items=5, n_negatives=2)).round(6))
     0.583333
     >>> without = Protocol(n_items=5, n_negatives=2, replacement=False)
-    >>> float(expected_average_precision(3, without).round(6))
+    >>> float(_expected_average_precision(3, without).round(6))
     0.555556
     """
     above, pool = np.broadcast_arrays(protocol.above(rank), protocol.pool)
@@ -430,7 +415,7 @@ def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> E
         With one catalogue size.
     prior : None, array_like of float, shape (n,), or mapping of int to float, optional
         Probabilities of the true ranks: uniform if None; one for each rank; or those of the
-        ranks that have any. With several relevant items or a stratum a rank counts only the
+        ranks that have any. With several relevant items a rank counts only the
         irrelevant items that negatives are drawn from: it runs over ``1..n - n_positions + 1``.
 
     Returns
@@ -478,7 +463,7 @@ def bias_variance(
     Parameters
     ----------
     metric : Metric or str
-    protocol : Protocol, Adaptive or Stratified
+    protocol : Protocol or Adaptive
         With one catalogue size.
     gamma : float
         Weight of the variance, at least 0 and finite.

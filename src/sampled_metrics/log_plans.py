@@ -88,7 +88,7 @@ def plan(
         log. In a catalogue of another size, the share of candidates above each user's item stays
         the same.
     estimators : str or sequence of str
-        Names of :func:`~sampled_metrics.estimators.by_name`; by default `ESTIMATORS`.
+        Names such as "naive" or "bias-variance"; by default `ESTIMATORS`.
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional

@@ -398,7 +398,6 @@ def metric(name: str | Metric) -> Metric:
 
     See Also
     --------
-    sampled_metrics.estimators.by_name : An estimator of a metric, from its name.
     sampled_metrics.RankIntervals.evaluate : A metric of exact ranks with ties.
     sampled_metrics.RelevantSets : Several relevant items with ties.
 

@@ -30,7 +30,7 @@ class Design:
 
     P has a row for each true rank and a column for each outcome. The number of irrelevant items
     above an item determines its row. Its `position` is its place, from 1, among the items that are
-    always ranked with the sample: the relevant items of the instance, or those of a stratum.
+    always ranked with the sample: the relevant items of the instance.
     """
 
     if TYPE_CHECKING:
@@ -544,8 +544,7 @@ class Protocol(Design):
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
-            Place among the relevant items. The ranks of several items depend on one another:
-            :meth:`RelevantSets.draw <sampled_metrics.RelevantSets.draw>` draws them together.
+            Place among the relevant items. The ranks of several items depend on one another.
 
         Returns
         -------

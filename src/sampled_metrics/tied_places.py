@@ -43,14 +43,6 @@ class Places:
     def blocks(self, width: int) -> Iterator[slice]:
         return blocks(np.full(self.total.size, self.better.shape[1] * width))
 
-    def draw(
-        self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
-    ) -> IntArray:
-        """Draw how many of `draws` negatives are among the marked candidates of the pool."""
-        if self.repeat:
-            return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
-        return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
-
     def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
         """Distributions of the negatives above each item; shape (rows, n_relevant, width)."""
         places = self.rows(part)

@@ -231,7 +231,7 @@ def verdict(
         ranks.
     estimator : Estimator or str
         What the evaluation reports, for one relevant item. A name is one of
-        :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma of
+        `sampled_metrics.estimators.NAMES`; "bias-variance" has the gamma of
         :func:`~sampled_metrics.estimators.default_gamma`.
     metric : Metric or str, optional
     protocol : Protocol, optional

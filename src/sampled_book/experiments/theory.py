@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
@@ -217,6 +218,91 @@ def draw_set(
             gaps, protocol.n_negatives, size, method="marginals"
         )
     return np.cumsum(drawn[..., :-1], axis=-1) + np.arange(1, ordered.size + 1)
+
+
+def draw_ranks(
+    sets: RelevantSets,
+    n_negatives: ArrayLike,
+    rng: int | np.random.Generator,
+    *,
+    replacement: bool = False,
+    weighted: bool = False,
+) -> IntArray:
+    """Draw the negatives of every ranking once and break ties: one simulated run.
+
+    Returns the rank of each relevant item among the negatives and the other relevant items,
+    (n_rankings, n_relevant), in the order of the items. Other arguments and errors as
+    :meth:`sampled_metrics.RelevantSets.pmf`.
+
+    >>> draw_ranks(RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8]), 4, rng=1)
+    array([[5, 1],
+           [3, 1]])
+    """
+    places, draws_left = sets._drawn(n_negatives, replacement, weighted)
+    relevant, rng = sets.n_better.shape[1], generator(rng)
+
+    def draw(marked: IntArray) -> IntArray:
+        """How many of the negatives left to draw are among the marked candidates left."""
+        pool = places.total - passed
+        if places.repeat:
+            return np.asarray(rng.binomial(draws_left, marked / np.maximum(pool, 1)))
+        return np.asarray(rng.hypergeometric(marked, pool - marked, draws_left))
+
+    height = rng.random(sets.n_better.shape)
+    # Ties: relevant items and decoys all get a random height, the lowest comes first.
+    order = np.lexsort((height, sets.level))
+    height = np.take_along_axis(height, order, axis=1)
+    ranks = np.empty_like(sets.n_better)
+    above, ties_left, passed = (np.zeros_like(draws_left) for _ in range(3))
+    floor = np.zeros(draws_left.size)
+    for j in range(relevant):
+        opens_group = places.first[:, j] == j
+        above += np.where(opens_group, ties_left, 0)
+        gap = np.where(opens_group, places.better[:, j] - passed, 0)
+        n_drawn = draw(gap)
+        passed, draws_left, above = passed + gap, draws_left - n_drawn, above + n_drawn
+        gap = np.where(opens_group, places.tied[:, j], 0)
+        n_drawn = draw(gap)
+        passed, draws_left = passed + gap, draws_left - n_drawn
+        ties_left = np.where(opens_group, n_drawn, ties_left)
+        floor = np.where(opens_group, 0.0, floor)
+        n_drawn = rng.binomial(ties_left, (height[:, j] - floor) / (1.0 - floor))
+        above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
+        np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
+    return ranks
+
+
+def expected_differences(
+    ranks: Mapping[str, ArrayLike], ranking_metric: Metric | str, *protocols: Protocol
+) -> pd.DataFrame:
+    """Whether sampling keeps the order of each pair of recommenders in expectation.
+
+    `ranks` are the true ranks that each recommender gave the relevant item of the same instances.
+    Columns first, second, n_negatives, exact (difference of the means of the metric), expected
+    (difference of the expected sampled means) and consistent: whether these have one sign.
+
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> samples = [Protocol(10_000, m) for m in (99, 9_000)]
+    >>> expected_differences(toy, "ap", *samples)[["n_negatives", "consistent"]]
+       n_negatives  consistent
+    0           99       False
+    1         9000        True
+    """
+    parsed_metric, rows = metric(ranking_metric), []
+    for protocol in protocols:
+        estimator = estimators.naive(parsed_metric, protocol)
+        exact = {
+            name: float(parsed_metric(r, protocol.n_items).mean()) for name, r in ranks.items()
+        }
+        expected = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
+        for first, second in combinations(ranks, 2):
+            differences = exact[first] - exact[second], expected[first] - expected[second]
+            is_consistent = sign(exact[first], exact[second]) == sign(
+                expected[first], expected[second]
+            )
+            rows.append((first, second, protocol.n_negatives, *differences, is_consistent))
+    columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
