@@ -288,38 +288,9 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
 def _expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
     """Expectation of 1 / (1 + negatives above the best relevant item), in closed form.
 
-    With one relevant item this is expected sampled Average Precision. With replacement it is
-    krichene2020, eq. 19, ``(1 - q**(m + 1)) / ((m + 1) p)``; without,
+    With replacement it is krichene2020, eq. 19, ``(1 - q**(m + 1)) / ((m + 1) p)``; without,
     ``n / (r (m + 1)) (1 - C(n - r, m + 1) / C(n, m + 1))``, which the paper does not give.
     Both are evaluated so that no digits cancel when few negatives are expected above the item.
-
-    Parameters
-    ----------
-    rank : array_like of int, shape (...)
-        True rank of the best relevant item; broadcasts with the protocol's `n_items`.
-    protocol : Protocol
-
-    Returns
-    -------
-    ndarray of float, shape (...)
-        In (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a rank is outside what the protocol allows.
-
-    See Also
-    --------
-    naive : Its `expected` uses this formula.
-
-    Examples
-    --------
-    >>> float(_expected_average_precision(3, Protocol(n_items=5, n_negatives=2)).round(6))
-    0.583333
-    >>> without = Protocol(n_items=5, n_negatives=2, replacement=False)
-    >>> float(_expected_average_precision(3, without).round(6))
-    0.555556
     """
     above, pool = np.broadcast_arrays(protocol.above(rank), protocol.pool)
     draws = protocol.n_negatives + 1

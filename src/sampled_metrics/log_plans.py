@@ -18,6 +18,7 @@ from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import as_written, integer
 from .evaluation.options import opened
+from .expected_races import rebinned
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -25,7 +26,6 @@ from .numerics.distributions import spread_ties
 from .planning import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
 from .protocol import Design, Protocol, steps, thinned
 from .results import Plan, Result, source_of
-from .sequential import rebinned
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame

@@ -30,12 +30,12 @@ from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
 from .estimators import Estimator
 from .exact_pairs import ExactPair, ExactRanks, are_exact
+from .expected_races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives
 from .protocol import steps as steps
 from .results import Plan, table_of
-from .sequential import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
 #: A recommender's distribution of true ranks, or the exact ranks of its users.

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from sampled_book.data import benchmark
+from sampled_book.data.benchmark_recommenders import pure_svd
 from sampled_book.experiments import designs
 from sampled_book.experiments.designs import Stratified
 from sampled_metrics import Adaptive, Protocol, estimators, metric, priors
@@ -86,7 +87,7 @@ def test_split_ranks_item_by_item() -> None:
     users = rng.permutation(40)[:25]
     split = designs.split_ranks(data, 5, users, 8, 2)
     learnt, held_out = data.without_last(1)
-    scores = benchmark.pure_svd(learnt, 5)(np.arange(40))
+    scores = pure_svd(learnt, 5)(np.arange(40))
     right = np.linalg.svd(learnt.matrix.toarray(), full_matrices=False)[2]
     rough = learnt.matrix.toarray() @ right[:2].T @ right[:2]
     counts = np.bincount(learnt.items, minlength=data.n_items)

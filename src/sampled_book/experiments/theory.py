@@ -7,7 +7,7 @@ which sampling reverses an order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
@@ -32,7 +32,10 @@ from sampled_metrics.estimators import Estimator, Prior
 from sampled_metrics.metrics import relevant_set
 from sampled_metrics.numerics.distributions import log_law
 from sampled_metrics.protocol import Design, checked, one_size
+from sampled_metrics.ranking.intervals import RankIntervals
 
+#: Entries of a distribution of sampled ranks that are held at once.
+_PROBABILITIES = 1 << 22
 #: Entries of a conditional distribution that are held at once.
 _BLOCK = 1 << 20
 #: Leads that add up to less than this share of all leads are level up to rounding.
@@ -460,3 +463,47 @@ def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int]
         if margin[j] > widest:
             best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
     return best
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of corrections, vectors over the sampled ranks, over all evaluations.
+
+    `mean` (recommenders, vectors): expectation of the average over users. `within`, of the same
+    shape: a user's variance from evaluation to evaluation, averaged over users. `between` (vectors,
+    recommenders, recommenders): covariance between users of their expectations.
+    """
+
+    mean: FloatArray
+    within: FloatArray
+    between: FloatArray
+
+
+def moments(
+    ranks: Sequence[RankIntervals],
+    vectors: FloatArray,
+    n_negatives: int,
+    replacement: bool,
+) -> Moments:
+    """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
+    users = ranks[0].n_candidates.size
+    column_means = vectors.mean(axis=0)
+    vectors = vectors - column_means  # centred first, so that constants have zero variance
+    expected = np.empty((len(ranks), users, vectors.shape[1]))
+    squares = np.empty((len(ranks), vectors.shape[1]))
+    step = max(1, _PROBABILITIES // (n_negatives + 1))
+    for row, intervals in enumerate(ranks):
+        second_moments = np.zeros(vectors.shape[1])
+        for start in range(0, users, step):
+            part = slice(start, start + step)
+            part_intervals = RankIntervals(
+                intervals.n_better[part], intervals.n_tied[part], intervals.n_candidates[part]
+            )
+            pmf = part_intervals.sampled_pmf(n_negatives, replacement)
+            expected[row, part] = pmf @ vectors
+            second_moments += (pmf @ vectors**2).sum(axis=0)
+        squares[row] = second_moments / users
+    within_variance = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
+    centred = expected - expected.mean(axis=1, keepdims=True)
+    between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
+    return Moments(expected.mean(axis=1) + column_means, within_variance, between)
