@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, generator, integer, integers
-from .numerics.distributions import log_hypergeometric, log_law
+from .numerics.distributions import log_hypergeometric, log_pmf
 from .protocol import Design, Protocol, one_size
 
 
@@ -197,13 +197,15 @@ class Adaptive(Design):
         """
         above = self.above(rank)[..., np.newaxis]
         drawn, negatives_above = self.outcomes
-        log_probabilities = log_law(negatives_above, drawn, above, self.pool, self.replacement)
+        log_probabilities = log_pmf(negatives_above, drawn, above, self.pool, self.replacement)
         return np.asarray(log_probabilities + self._log_order)
 
-    def _first_columns(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
+    def _first_columns(
+        self, table: Any, above: np.ndarray, pool: IntArray, width: int
+    ) -> FloatArray:
         parts = []
         for n_before, n_after in reversed(self._rounds):
-            stage_pmf = law(n_after, above, pool, self.replacement, n_after - n_before + 1)
+            stage_pmf = table(n_after, above, pool, self.replacement, n_after - n_before + 1)
             parts.append(stage_pmf if n_after == self.most else stage_pmf[..., 1:])
         rows = np.concatenate(parts, axis=-1) * np.exp(self._log_order)
         return np.asarray(rows[..., :width])
@@ -222,7 +224,7 @@ class Adaptive(Design):
         expected_scores = np.full(above.shape, 1.0 + self.first)
         for n_before, n_after in self._rounds[1:]:
             p_none_above = np.exp(
-                log_law(np.array(0), n_before, above, self.pool, self.replacement)
+                log_pmf(np.array(0), n_before, above, self.pool, self.replacement)
             )
             expected_scores += (n_after - n_before) * p_none_above
         return expected_scores

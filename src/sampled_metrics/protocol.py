@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
 from .metrics import Metric
 from .numerics import successive_sampling
-from .numerics.distributions import law, log_law, polynomials
+from .numerics.distributions import log_pmf, pmf_table, polynomials
 
 #: Entries of P held in memory at once.
 _BLOCK = 1 << 20
@@ -107,7 +107,7 @@ class Design:
         >>> Protocol(n_items=5, n_negatives=2)._rows(np.array([2.0]))
         array([[0.25, 0.5 , 0.25]])
         """
-        return self._first_columns(law, above, self.pool, self.n_outcomes)
+        return self._first_columns(pmf_table, above, self.pool, self.n_outcomes)
 
     def pmf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         """Probability of each outcome at a true rank, (..., n_outcomes), to 12 digits.
@@ -126,9 +126,11 @@ class Design:
         """
         return self._first_columns(polynomials, above, self.pool, self.n_outcomes)
 
-    def _first_columns(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
-        """The first columns of P, from :func:`law` or :func:`polynomials`."""
-        return np.asarray(law(self.n_negatives, above, pool, self.replacement, width))
+    def _first_columns(
+        self, table: Any, above: np.ndarray, pool: IntArray, width: int
+    ) -> FloatArray:
+        """The first columns of P, from :func:`pmf_table` or :func:`polynomials`."""
+        return np.asarray(table(self.n_negatives, above, pool, self.replacement, width))
 
     def _blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
@@ -146,7 +148,7 @@ class Design:
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
             part = slice(start, start + step)
-            yield self._first_columns(law, above[part], pool[part], width)
+            yield self._first_columns(pmf_table, above[part], pool[part], width)
 
     def _marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
         """Distribution of the outcome in a population with the probability `mass` at each rank.
@@ -341,7 +343,7 @@ class Protocol(Design):
             with np.errstate(divide="ignore"):
                 return np.asarray(np.log(self._rows(above)[..., x]))
         pool = self.pool[..., np.newaxis]
-        return log_law(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
+        return log_pmf(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
 
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -394,7 +396,7 @@ class Protocol(Design):
             p_distinct = successive_sampling.occupied(m, pool)
             n_distinct = np.flatnonzero(p_distinct > 0)
             pmfs = (
-                p_distinct[n_distinct] @ law(n_distinct, n_above, pool, False, m + 1)
+                p_distinct[n_distinct] @ pmf_table(n_distinct, n_above, pool, False, m + 1)
                 for n_above in distinct_above.tolist()
             )
             pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)

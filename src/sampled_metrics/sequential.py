@@ -231,12 +231,12 @@ def race(
     rng = generator(seed)
     seen = train if sp.issparse(train) else load_train(train, jobs[0].shape)
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
-    spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
+    remaining = _Budget(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [
-        _Scorer(name, job, field, parsed_metric, spent)
+        _Scorer(name, job, field, parsed_metric, remaining)
         for name, job in zip(names, jobs, strict=True)
     ]
-    state_file = _State(state, names, field, parsed_metric, float(confidence), spent)
+    state_file = _State(state, names, field, parsed_metric, float(confidence), remaining)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     n_done = 0
@@ -253,7 +253,7 @@ def race(
                 try:
                     for scorer_index in open_scorers:
                         values[batch, scorer_index] = scorers[scorer_index].values(batch)
-                except _SpentError:
+                except _BudgetSpentError:
                     break
                 field.reorder()
                 state_file.write(values, stop, scorers)
@@ -265,20 +265,20 @@ def race(
     return _result(names, pairs, values[:n_done], scorers, field, parsed_metric, float(confidence))
 
 
-class _SpentError(Exception):
+class _BudgetSpentError(Exception):
     """Raised when the next scores would exceed the budget."""
 
 
 @dataclass
-class _Spent:
+class _Budget:
     """The number of scores that the budget still allows."""
 
-    left: float
+    scores_left: float
 
     def pay(self, scores: int) -> None:
-        if scores > self.left:
-            raise _SpentError
-        self.left -= scores
+        if scores > self.scores_left:
+            raise _BudgetSpentError
+        self.scores_left -= scores
 
 
 @dataclass
@@ -350,13 +350,13 @@ class _Field:
 class _Scorer:
     """Computes the exact metric of one recommender in rounds, and counts its scores."""
 
-    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, spent: _Spent) -> None:
-        self.name, self._job, self._field, self._metric, self._spent = (
+    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, budget: _Budget) -> None:
+        self.name, self._job, self._field, self._metric, self._budget = (
             name,
             job,
             field,
             metric,
-            spent,
+            budget,
         )
         self.scores = 0
         # An item that this many candidates outscore adds nothing to the metric.
@@ -436,7 +436,7 @@ class _Scorer:
     def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> NDArray[Any]:
         """Scores of some users and items, checked and counted; shape (users, items)."""
         shape = len(users), items.size
-        self._spent.pay(shape[0] * shape[1])
+        self._budget.pay(shape[0] * shape[1])
         assert self._job.items is not None
         score: Any = self._job.score
         raw_scores = _arrays.fetched(score(rows, self._job.items.rows(items)))
@@ -605,7 +605,7 @@ class _State:
         field: _Field,
         metric: Metric,
         confidence: float,
-        spent: _Spent,
+        budget: _Budget,
     ) -> None:
         self._path, self._field = None if path is None else Path(path), field
         self._values, self._scores = np.empty((0, 0)), np.empty(0)
@@ -634,7 +634,7 @@ class _State:
             )
         self._values, self._scores = saved["values"], saved["scores"]
         field.order, field.above, field.scored = (saved[name] for name in _STATE[3:])
-        spent.left -= float(self._scores.sum())
+        budget.scores_left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
         """Restore the values of a batch from the file; False if they are not there."""

@@ -136,20 +136,20 @@ def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
 
 def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
     few_hits, many_hits, no_hits = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
-    standing = Standing.of({"few": few_hits, "none": no_hits, "many": many_hits})
+    standing = Standing.from_values({"few": few_hits, "none": no_hits, "many": many_hits})
     assert standing.users["few", "none"] == HANDFUL - 1
     assert [standing.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
     # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
     assert standing.spelled == "many = few = none"
-    assert Standing.of({"none": no_hits, "many": many_hits}).spelled == "many > none"
+    assert Standing.from_values({"none": no_hits, "many": many_hits}).spelled == "many > none"
 
 
 def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
     expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
-    assert Standing.of(expected).users["a", "b"] > HANDFUL
-    standing = Standing.of(expected, expected)
+    assert Standing.from_values(expected).users["a", "b"] > HANDFUL
+    standing = Standing.from_values(expected, expected)
     assert (standing.users["a", "b"], standing.order("a", "b")) == (4, 0)
-    swapped = Standing.of(dict(reversed(expected.items())), expected)
+    swapped = Standing.from_values(dict(reversed(expected.items())), expected)
     assert swapped.users["b", "a"] == 4
 
 
@@ -169,7 +169,9 @@ def test_users_behind_needs_the_same_users() -> None:
 
 def test_standings_are_equal_if_they_hold_the_same() -> None:
     values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
-    standing, twin, swapped = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    standing, twin, swapped = (
+        Standing.from_values(v) for v in (values, values, {"a": [1], "b": [0]})
+    )
     assert len({standing, twin, swapped}) == 2
 
 

@@ -23,7 +23,7 @@ from sampled_metrics.estimators import (
     rank_estimate,
 )
 from sampled_metrics.numerics import least_squares, quadrature
-from sampled_metrics.numerics.distributions import log_law
+from sampled_metrics.numerics.distributions import log_pmf
 
 LAWS = [True, False]
 
@@ -324,7 +324,7 @@ def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> 
     # Products of any two columns of the law: polynomials of degree 2 m.
     def products(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         above = nodes[:, np.newaxis] - 1
-        pmf = np.exp(log_law(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
+        pmf = np.exp(log_pmf(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
         return (pmf.T * weights) @ pmf
 
     nodes, weights = quadrature.all_ranks(n, m)

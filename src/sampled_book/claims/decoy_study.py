@@ -50,18 +50,18 @@ class Curves(NamedTuple):
     """A metric for each recommender at growing numbers of decoys, all unrated items the last."""
 
     decoys: NDArray[np.int64]
-    of: dict[str, Floats]
+    values: dict[str, Floats]
     stands: list[Standing]
 
     def behind(self, name: str) -> Floats:
         """Popular's lead over a recommender."""
-        return self.of["Popular"] - self.of[name]
+        return self.values["Popular"] - self.values[name]
 
     def fraction(self, name: str) -> Floats:
         """The fraction of Popular's value that a recommender has."""
-        return np.asarray(self.of[name] / self.of["Popular"])
+        return np.asarray(self.values[name] / self.values["Popular"])
 
-    def at(self, n: int) -> int:
+    def index_of(self, n: int) -> int:
         """Index of the number of decoys nearest to n, on a logarithmic scale."""
         return int(np.argmin(np.abs(np.log(self.decoys / n))))
 
@@ -83,7 +83,7 @@ def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curv
     for i, kind in enumerate(kinds):
         hit_index = len(kinds) + lists.index(metric(kind).k or 0)
         stands = [
-            Standing.of(
+            Standing.from_values(
                 {name: rows[size_index][i] for name, rows in table.items()},
                 {name: rows[size_index][hit_index] for name, rows in table.items()},
             )

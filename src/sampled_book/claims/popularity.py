@@ -276,7 +276,7 @@ def wider_than_at_the_ends(data: str, definition: str, published: str, kind: str
     """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
     size = int(Printed.parse(published).value)
     kind_curves = curves(data, kind, definition)
-    rows = {name: kind_curves.behind(name)[[0, kind_curves.at(size), -1]] for name in RATED}
+    rows = {name: kind_curves.behind(name)[[0, kind_curves.index_of(size), -1]] for name in RATED}
     holds = all(a < b > c for a, b, c in rows.values())
     text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
     return holds, text
@@ -313,7 +313,7 @@ def opposite_ways(data: str, definition: str, published: str, kind: str) -> Case
     """That from this N to all items the absolute lead falls and the proportional one grows."""
     size = int(Printed.parse(published).value)
     kind_curves = curves(data, kind, definition)
-    i = kind_curves.at(size)
+    i = kind_curves.index_of(size)
     rows = {
         name: (
             kind_curves.behind(name)[i] - kind_curves.behind(name)[-1],
@@ -335,7 +335,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
 
     def steepest(kind_curves: Curves, name: str) -> float:
         decoys = kind_curves.decoys[:-1]
-        i = int(np.argmin(np.diff(kind_curves.of[name][:-1]) / np.diff(np.log(decoys))))
+        i = int(np.argmin(np.diff(kind_curves.values[name][:-1]) / np.diff(np.log(decoys))))
         return float(np.sqrt(decoys[i] * decoys[i + 1]))
 
     def trial(definition: str, setting: str) -> Trial:
@@ -491,7 +491,7 @@ def advantage_among(
     """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
     sign = {"decreases": 1, "increases": -1}[published]
     rises = [
-        float(kind_curves.fraction(name)[kind_curves.at(n)] - kind_curves.fraction(name)[-1])
+        float(kind_curves.fraction(name)[kind_curves.index_of(n)] - kind_curves.fraction(name)[-1])
         for kind in kinds
         for kind_curves in [curves(data, kind, definition)]
         for name in FILTERS
@@ -651,10 +651,11 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
         def case(data: str) -> Case:
             kind_curves = curves(data, kind)
             gaps = [
-                (kind_curves.behind(name)[kind_curves.at(n)] - kind_curves.behind(name)[-1])
+                (kind_curves.behind(name)[kind_curves.index_of(n)] - kind_curves.behind(name)[-1])
                 if not relative
                 else (
-                    kind_curves.fraction(name)[-1] - kind_curves.fraction(name)[kind_curves.at(n)]
+                    kind_curves.fraction(name)[-1]
+                    - kind_curves.fraction(name)[kind_curves.index_of(n)]
                 )
                 for name in RATED
                 for n in sizes

@@ -62,7 +62,7 @@ class Sequences:
     in_order: bool = True
 
     @classmethod
-    def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
+    def from_users(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
         """From numbers or words for items; no repeated ones, and no users with fewer than three."""
         distinct_items = [list(dict.fromkeys(user_items)) for user_items in users]
         long_enough = [user_items for user_items in distinct_items if len(user_items) >= 3]
@@ -125,7 +125,7 @@ def _parsed(text: str, source: str) -> Sequences:
     with contextlib.suppress(ValueError):  # words stay words
         users = [[int(item) for item in words] for words in users]
     try:
-        return Sequences.of(users)
+        return Sequences.from_users(users)
     except ValueError as problem:
         raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
 
@@ -161,7 +161,9 @@ def _s3rec(name: str) -> Sequences:
 def _movielens_100k() -> Sequences:
     """In order of time; of one user's ratings with one time, in the order of the file."""
     ratings = datasets.movielens("100k").sort_values(["user", "timestamp"], kind="stable")
-    return Sequences.of([user_items.tolist() for _, user_items in ratings.groupby("user")["item"]])
+    return Sequences.from_users(
+        [user_items.tolist() for _, user_items in ratings.groupby("user")["item"]]
+    )
 
 
 def _movielens_1m() -> Sequences:
@@ -172,7 +174,7 @@ def _movielens_1m() -> Sequences:
     split, rng = datasets.ncf_split(), np.random.default_rng(SEED)
     train = [rng.permutation(split.train[[user]].indices) for user in range(split.n_users)]
     users = [[*row, last] for row, last in zip(train, split.held_out, strict=True)]
-    return Sequences.of(users, in_order=False)
+    return Sequences.from_users(users, in_order=False)
 
 
 #: Name of each data set, and what reads it.

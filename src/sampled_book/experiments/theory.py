@@ -30,7 +30,7 @@ from sampled_metrics._validate import (
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator, Prior
 from sampled_metrics.metrics import relevant_set
-from sampled_metrics.numerics.distributions import log_law
+from sampled_metrics.numerics.distributions import log_pmf
 from sampled_metrics.protocol import Design, checked, one_size
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -81,7 +81,7 @@ class Standing:
         return hash((*self.means.items(), *self.users.items(), *self.hits.items()))
 
     @classmethod
-    def of(
+    def from_values(
         cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
     ) -> Standing:
         """Make the standing from each user's metric, or its expectation over samples.
@@ -339,7 +339,7 @@ def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
         for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
             count_above = likely[part, np.newaxis]
             carried[part] = (
-                np.exp(log_law(counts, count_above, before, above, replacement)) @ terms_before
+                np.exp(log_pmf(counts, count_above, before, above, replacement)) @ terms_before
             )
         total += float(pmf[likely] @ (centred * (centred + 2.0 * carried)))
         before, counts, terms_before = above, likely, carried + centred

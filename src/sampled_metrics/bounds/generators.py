@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from .._validate import FloatArray, IntArray
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
 from .assumption import doublings
 
@@ -194,13 +194,13 @@ class Generators:
         """Sums over so many ranks of the distribution of the number of all negatives above."""
         m, pool = self.m, self.pool
         if not self.protocol.replacement:
-            terms = law(m + 1, upto, pool + 1, False)
+            terms = pmf_table(m + 1, upto, pool + 1, False)
             return np.asarray(_tails(terms) * ((pool + 1.0) / (m + 1.0)))
-        terms = _tails(law(m + 1, upto, pool, True)) * (pool / (m + 1.0))
-        first, last = law(m, 0, pool, True), law(m, upto, pool, True)
+        terms = _tails(pmf_table(m + 1, upto, pool, True)) * (pool / (m + 1.0))
+        first, last = pmf_table(m, 0, pool, True), pmf_table(m, upto, pool, True)
 
         def slope(above: IntArray | int) -> FloatArray:
-            pmf = law(m - 1, above, pool, True) if m > 1 else np.ones((*np.shape(above), 1))
+            pmf = pmf_table(m - 1, above, pool, True) if m > 1 else np.ones((*np.shape(above), 1))
             zero = np.zeros((*pmf.shape[:-1], 1))
             change = np.concatenate([zero, pmf], -1) - np.concatenate([pmf, zero], -1)
             return np.asarray(change * (m / pool))

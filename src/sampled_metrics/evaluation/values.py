@@ -9,7 +9,7 @@ import numpy as np
 from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Design, fixed, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
@@ -281,7 +281,7 @@ def is_unbiased(metric: Metric, protocol: Design) -> bool:
     jump = np.clip([(metric.k or 1) - 1, metric.k or 1], 0, pool)
     above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
     above = above.astype(np.int64)
-    expected = _naive_table(metric, m, relevant) @ law(m, above, pool, protocol.replacement).T
+    expected = _naive_table(metric, m, relevant) @ pmf_table(m, above, pool, protocol.replacement).T
     j = np.arange(1, relevant + 1)[:, np.newaxis]
     exact = metric.term(above + j, j, relevant, protocol.n_items)
     return bool(np.abs(expected - exact).max() < _UNBIASED)
