@@ -43,7 +43,7 @@ from sampled_metrics.bounds import bets
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import generators, hats
 from sampled_metrics.bounds.identification import IncompatibleError, interval
-from sampled_metrics.numerics.distributions import law
+from sampled_metrics.numerics.distributions import pmf_table
 from sampled_metrics.numerics.mixtures import likeliest
 
 M, METRICS = 100, ("recall@10", "ndcg@10")
@@ -72,7 +72,7 @@ class Population:
 
     def log(self, users: int, rng: np.random.Generator) -> np.ndarray:
         """Users with 0, 1, ..., M negatives above their item."""
-        mixed = self.shares @ law(M, self.ranks - 1, self.n - 1, True)
+        mixed = self.shares @ pmf_table(M, self.ranks - 1, self.n - 1, True)
         return rng.multinomial(users, mixed / mixed.sum())
 
 
@@ -108,7 +108,7 @@ class Class:
         found = generators(n - 1, M, True, top)
         spread = found.last[found.first[found.first < found.spread]]
         single = found.last[found.first[found.first >= found.spread]]
-        laws, values = law(M, np.arange(n), n - 1, True), metric(of).vector(n)
+        laws, values = pmf_table(M, np.arange(n), n - 1, True), metric(of).vector(n)
         upto = (spread + 1.0)[:, np.newaxis]
         averages = np.cumsum(laws[: found.top], axis=0)[spread] / upto
         self.laws = np.concatenate([averages, laws[single]])

@@ -19,7 +19,6 @@ from . import (
     verdicts as verdicts,
 )
 from .adaptive import Adaptive as Adaptive
-from .adaptive import Stratified as Stratified
 from .auditing import audit as audit
 from .bounds.assumption import Assumption as Assumption
 from .bounds.identification import (
@@ -38,7 +37,6 @@ from .estimators import Estimator as Estimator
 from .evaluation import compare as compare
 from .evaluation import estimate as estimate
 from .evaluation import estimate_each as estimate_each
-from .example import write_example as write_example
 from .log.compact import Log as Log
 from .log.read import read_log as read_log
 from .log_plans import plan as plan

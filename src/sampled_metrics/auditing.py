@@ -36,7 +36,7 @@ from ._validate import (
     integer,
     integers,
 )
-from .log.columns import labelled, log_names, need, warn_ignored, whole_numbers
+from .log.columns import labelled, log_names, require_columns, warn_ignored, whole_numbers
 from .log.sources import loaded
 from .results import Audit, table_of
 
@@ -579,7 +579,7 @@ def _columns(table: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """The user labels and item numbers of a table, checked."""
     frame, source = loaded(table, name)
     frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
-    need(frame, ("user", "item"), source)
+    require_columns(frame, ("user", "item"), source)
     warn_ignored(frame.columns, source, ("user", "item"))
     item = whole_numbers(frame, "item", 0, source)
     if item.max() >= n_items:

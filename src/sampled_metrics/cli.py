@@ -697,7 +697,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number, got {text[:40]!r}") from None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,7 @@ order cannot flip in between. So all flips are found without trying every m.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import combinations, pairwise
@@ -20,7 +20,7 @@ from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import naive
 from .metrics import Metric
 from .metrics import metric as parsed
-from .protocol import Protocol, by_negatives, checked
+from .protocol import Protocol, checked
 
 #: Means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
@@ -39,66 +39,6 @@ def sign(first: float, second: float) -> int:
     if abs(first - second) <= _TOLERANCE * max(abs(first), abs(second)):
         return 0
     return 1 if first > second else -1
-
-
-def expected_differences(
-    ranks: Mapping[str, ArrayLike],
-    metric: Metric | str,
-    protocol: Protocol | Sequence[Protocol],
-) -> pd.DataFrame:
-    """Whether sampling keeps the order of each pair of recommenders in expectation.
-
-    Parameters
-    ----------
-    ranks : mapping of str to array_like of int, shape (n_instances,)
-        True ranks that each recommender gave the relevant item of the same instances.
-    metric : Metric or str
-    protocol : Protocol or sequence of Protocol
-        One for each number of negatives; they must not differ in anything else.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns first, second, n_negatives, exact (difference of the means of the metric), expected
-        (difference of the expected sampled means) and consistent (bool): whether these have one
-        sign.
-
-    Raises
-    ------
-    ValueError
-        If fewer than two recommenders are given, their numbers of instances differ, a rank is not
-        in the catalogue, or there are several relevant items.
-
-    See Also
-    --------
-    order_by_negatives : The expected order for every number of negatives.
-    sampled_metrics.verdicts.verdict : How often one sampled evaluation finds the exact order.
-
-    Examples
-    --------
-    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
-    >>> samples = [Protocol(10_000, m) for m in (99, 9_000)]
-    >>> expected_differences(toy, "ap", samples)[["n_negatives", "consistent"]]
-       n_negatives  consistent
-    0           99       False
-    1         9000        True
-    """
-    metric, protocols = parsed(metric), by_negatives(protocol)
-    n_items = protocols[0].n_items
-    true_ranks = _checked(ranks, n_items)
-    exact = {name: float(metric(r, n_items).mean()) for name, r in true_ranks.items()}
-    rows = []
-    for protocol_m in protocols:
-        estimator = naive(metric, protocol_m)
-        expected = {name: float(estimator.expected(r).mean()) for name, r in true_ranks.items()}
-        for first, second in combinations(true_ranks, 2):
-            is_consistent = sign(exact[first], exact[second]) == sign(
-                expected[first], expected[second]
-            )
-            differences = exact[first] - exact[second], expected[first] - expected[second]
-            rows.append((first, second, protocol_m.n_negatives, *differences, is_consistent))
-    columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -179,11 +119,11 @@ def order_by_negatives(
     Raises
     ------
     ValueError
-        As :func:`expected_differences`.
+        If fewer than two recommenders are given, their numbers of instances differ, a rank is not
+        in the catalogue, or there are several relevant items.
 
     See Also
     --------
-    expected_differences : How far apart the recommenders are at some numbers of negatives.
 
     Examples
     --------

@@ -45,18 +45,16 @@ class Estimator:
     ----------
     metric : Metric
         What it estimates.
-    protocol : Protocol, Adaptive or Stratified
+    protocol : Protocol or Adaptive
         How negatives are sampled.
     values : ndarray of float, shape (n_outcomes,) or (n_positions, n_outcomes)
         What it reports when 0, 1, ..., m sampled negatives are above the item, or for each of
         :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`. With several relevant items
-        there is a row for each position among them, to be summed over the items; of a
-        :class:`~sampled_metrics.Stratified` design one for each number of stratum items above.
+        there is a row for each position among them, to be summed over the items.
     name : str
 
     See Also
     --------
-    by_name : An estimator from its name.
     naive, rank_estimate, least_bias, bias_variance, monotone : The estimators of krichene2020.
     sampled_metrics.RelevantSets.expected : The same where items are tied.
 
@@ -132,8 +130,7 @@ class Estimator:
         rank : array_like of int, shape (...)
             True ranks; broadcasts with the protocol's `n_items`.
         position : int or array_like of int, shape (...)
-            Place among the relevant items, in [1, n_relevant]. Of a stratified design 1 plus the
-            number of stratum items above.
+            Place among the relevant items, in [1, n_relevant].
 
         Returns
         -------
@@ -159,7 +156,7 @@ class Estimator:
         if wide and isinstance(protocol, Protocol) and protocol.uniform:
             return _over_likely(protocol, rank, j, row)
         reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
-        return self._joined([rows @ row[:reach] for rows in protocol.blocks(rank, j, reach)], rank)
+        return self._joined([rows @ row[:reach] for rows in protocol._blocks(rank, j, reach)], rank)
 
     def variance(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact variance at each true rank, over the draws of negatives; arguments as `expected`.
@@ -175,7 +172,7 @@ class Estimator:
 
     def _variance(self, rank: ArrayLike, j: int) -> FloatArray:
         row, parts = self._row(j), []
-        for rows in self.protocol.blocks(rank, j):
+        for rows in self.protocol._blocks(rank, j):
             mean = rows @ row
             parts.append(np.einsum("ij,ij->i", rows, (row - mean[:, np.newaxis]) ** 2))
         return self._joined(parts, rank)
@@ -191,19 +188,7 @@ class Estimator:
         array([0., 1.])
         """
         expected = self.expected(rank, position)
-        return expected - self.protocol.exact(self.metric, np.asarray(rank), np.asarray(position))
-
-    def mse(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
-        """Exact mean squared error at each true rank: bias**2 + variance; arguments as `expected`.
-
-        Examples
-        --------
-        >>> from sampled_metrics import metric
-        >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
-        >>> est.mse([1, 100]).round(6)
-        array([0., 1.])
-        """
-        return np.asarray(self.bias(rank, position) ** 2 + self.variance(rank, position))
+        return expected - self.protocol._exact(self.metric, np.asarray(rank), np.asarray(position))
 
     def _row(self, position: int) -> FloatArray:
         j = integer(position, "position", 1, self.protocol.n_positions)
@@ -260,7 +245,7 @@ class _Naive(Estimator):
             return self.metric.term(rank, j, protocol.n_relevant, protocol.n_items)
         has_no_cutoff = self.metric.k is None or self.metric.k > protocol.n_negatives
         if j == 1 and has_no_cutoff and self.metric.kind in ("ap", "rr"):
-            return np.asarray(expected_average_precision(rank, protocol) * self._row(1)[0])
+            return np.asarray(_expected_average_precision(rank, protocol) * self._row(1)[0])
         return super()._expected(rank, j)
 
 
@@ -300,41 +285,12 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     return _Naive(metric, protocol, values[0] if n_relevant == 1 else values, "naive")
 
 
-def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
+def _expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
     """Expectation of 1 / (1 + negatives above the best relevant item), in closed form.
 
-    With one relevant item this is expected sampled Average Precision. With replacement it is
-    krichene2020, eq. 19, ``(1 - q**(m + 1)) / ((m + 1) p)``; without,
+    With replacement it is krichene2020, eq. 19, ``(1 - q**(m + 1)) / ((m + 1) p)``; without,
     ``n / (r (m + 1)) (1 - C(n - r, m + 1) / C(n, m + 1))``, which the paper does not give.
     Both are evaluated so that no digits cancel when few negatives are expected above the item.
-
-    Parameters
-    ----------
-    rank : array_like of int, shape (...)
-        True rank of the best relevant item; broadcasts with the protocol's `n_items`.
-    protocol : Protocol
-
-    Returns
-    -------
-    ndarray of float, shape (...)
-        In (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a rank is outside what the protocol allows.
-
-    See Also
-    --------
-    naive : Its `expected` uses this formula.
-
-    Examples
-    --------
-    >>> float(expected_average_precision(3, Protocol(n_items=5, n_negatives=2)).round(6))
-    0.583333
-    >>> without = Protocol(n_items=5, n_negatives=2, replacement=False)
-    >>> float(expected_average_precision(3, without).round(6))
-    0.555556
     """
     above, pool = np.broadcast_arrays(protocol.above(rank), protocol.pool)
     draws = protocol.n_negatives + 1
@@ -430,7 +386,7 @@ def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> E
         With one catalogue size.
     prior : None, array_like of float, shape (n,), or mapping of int to float, optional
         Probabilities of the true ranks: uniform if None; one for each rank; or those of the
-        ranks that have any. With several relevant items or a stratum a rank counts only the
+        ranks that have any. With several relevant items a rank counts only the
         irrelevant items that negatives are drawn from: it runs over ``1..n - n_positions + 1``.
 
     Returns
@@ -478,7 +434,7 @@ def bias_variance(
     Parameters
     ----------
     metric : Metric or str
-    protocol : Protocol, Adaptive or Stratified
+    protocol : Protocol or Adaptive
         With one catalogue size.
     gamma : float
         Weight of the variance, at least 0 and finite.
@@ -689,7 +645,7 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
     groups = []
     for group_positions in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
         rows = _weighted(protocol, prior or int(cuts[group_positions[0] - 1]))
-        targets = [protocol.exact(metric, rows.nodes + (j - 1), j) for j in group_positions]
+        targets = [protocol._exact(metric, rows.nodes + (j - 1), j) for j in group_positions]
         groups.append([System(rows, target) for target in targets])
     return groups
 

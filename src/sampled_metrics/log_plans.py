@@ -19,6 +19,7 @@ from ._threads import one_thread
 from ._validate import as_written, integer
 from .adaptive import Adaptive
 from .evaluation.options import opened
+from .expected_races import rebinned
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -26,7 +27,6 @@ from .numerics.distributions import spread_ties
 from .planning import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
 from .protocol import Design, Protocol, steps, thinned
 from .results import Plan, Result, source_of
-from .sequential import rebinned
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
@@ -89,7 +89,7 @@ def plan(
         log. In a catalogue of another size, the share of candidates above each user's item stays
         the same.
     estimators : str or sequence of str
-        Names of :func:`~sampled_metrics.estimators.by_name`; by default `ESTIMATORS`.
+        Names such as "naive" or "bias-variance"; by default `ESTIMATORS`.
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional

@@ -292,9 +292,9 @@ class Metric:
             raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
         if self.linear and items is None:
             raise ValueError("n_items is needed by auc, got None")
-        return self.term_between(r, j, relevant, items)
+        return self._smooth_term(r, j, relevant, items)
 
-    def term_between(
+    def _smooth_term(
         self,
         r: np.ndarray,
         j: np.ndarray,
@@ -303,7 +303,7 @@ class Metric:
     ) -> FloatArray:
         """:meth:`term` without checks, continued smoothly to fractional ranks.
 
-        >>> metric("ap").term_between(np.array([2.5]), np.array(1), 1, None)
+        >>> metric("ap")._smooth_term(np.array([2.5]), np.array(1), 1, None)
         array([0.4])
         """
         if self.kind == "auc":
@@ -398,7 +398,6 @@ def metric(name: str | Metric) -> Metric:
 
     See Also
     --------
-    sampled_metrics.estimators.by_name : An estimator of a metric, from its name.
     sampled_metrics.RankIntervals.evaluate : A metric of exact ranks with ties.
     sampled_metrics.RelevantSets : Several relevant items with ties.
 

@@ -30,12 +30,12 @@ from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
 from .estimators import Estimator
 from .exact_pairs import ExactPair, ExactRanks, are_exact
+from .expected_races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives
 from .protocol import steps as steps
 from .results import Plan, table_of
-from .sequential import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
 #: A recommender's distribution of true ranks, or the exact ranks of its users.
@@ -406,7 +406,7 @@ def _designs(
     def consider(
         kind: str, name: str, first: int, max_negatives: int, verdict: Verdict, user_cost: float
     ) -> None:
-        if verdict.needs_more_than(
+        if verdict._needs_more_than(
             min(n_users, int(min(cost(kind) / user_cost, _MOST_USERS))), confidence
         ):
             return  # one look at the most users that may pay, in place of a search for the fewest

@@ -18,11 +18,11 @@ from scipy.special import entr, xlogy
 
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written
-from .adaptive import Stratified
+from .adaptive import Adaptive
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
-from .protocol import Design, one_size
+from .protocol import Design, Protocol, one_size
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
@@ -356,7 +356,7 @@ class _Quadrature:
         nodes, weights = quadrature_ranks(pmfs.pool + 1, 3 * pmfs.degree)
         if 2 * nodes.size > pmfs.pool:
             return pmfs
-        return _Quadrature(pmfs.design.rows(nodes - 1.0)[:, pmfs.columns], np.log(weights))
+        return _Quadrature(pmfs.design._rows(nodes - 1.0)[:, pmfs.columns], np.log(weights))
 
     def expected(self, values: FloatArray) -> FloatArray:
         return np.asarray(self.matrix @ values)
@@ -434,7 +434,7 @@ def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]
 
 def _observed(counts: ArrayLike, protocol: Design) -> tuple[FloatArray, AllRanks]:
     """The checked counts of the outcomes, and P at all ranks."""
-    if not isinstance(protocol, Design) or isinstance(protocol, Stratified):
+    if not isinstance(protocol, (Protocol, Adaptive)):
         name = type(protocol).__name__
         raise ValueError(f"protocol must be one Protocol or Adaptive design, got {name}")
     one_size(protocol)

@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
 from .metrics import Metric
 from .numerics import successive_sampling
-from .numerics.distributions import law, log_law, polynomials
+from .numerics.distributions import log_pmf, pmf_table, polynomials
 
 #: Entries of P held in memory at once.
 _BLOCK = 1 << 20
@@ -30,7 +30,7 @@ class Design:
 
     P has a row for each true rank and a column for each outcome. The number of irrelevant items
     above an item determines its row. Its `position` is its place, from 1, among the items that are
-    always ranked with the sample: the relevant items of the instance, or those of a stratum.
+    always ranked with the sample: the relevant items of the instance.
     """
 
     if TYPE_CHECKING:
@@ -87,24 +87,24 @@ class Design:
         last = np.asarray(self.n_items) - (self.n_positions - j)
         return integers(rank, "rank", j, last) - j
 
-    def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """Term of the metric for an item at a true rank; nothing is checked.
 
-        >>> Protocol(10, 3).exact(Metric("ap"), np.array([2.0]), np.array(1))
+        >>> Protocol(10, 3)._exact(Metric("ap"), np.array([2.0]), np.array(1))
         array([0.5])
         """
-        return metric.term_between(rank, position, self.n_relevant, np.asarray(self.n_items))
+        return metric._smooth_term(rank, position, self.n_relevant, np.asarray(self.n_items))
 
-    def rows(self, above: np.ndarray) -> FloatArray:
+    def _rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.
 
         The numbers may be fractions if at least `n_negatives` + 17 irrelevant items are on either
         side: the probabilities are polynomials in them.
 
-        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
+        >>> Protocol(n_items=5, n_negatives=2)._rows(np.array([2.0]))
         array([[0.25, 0.5 , 0.25]])
         """
-        return self._rows(law, above, self.pool, self.n_outcomes)
+        return self._first_columns(pmf_table, above, self.pool, self.n_outcomes)
 
     def pmf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         """Probability of each outcome at a true rank, (..., n_outcomes), to 12 digits.
@@ -113,26 +113,28 @@ class Design:
         >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
         array([0.25, 0.25, 0.5 ])
         """
-        return self.rows(self.above(rank, position))
+        return self._rows(self.above(rank, position))
 
-    def polynomials(self, above: np.ndarray) -> FloatArray:
-        """:meth:`rows` for any fractional numbers of items above: slower, with absolute errors.
+    def _polynomials(self, above: np.ndarray) -> FloatArray:
+        """:meth:`_rows` for any fractional numbers of items above: slower, with absolute errors.
 
-        >>> Protocol(4, 2, replacement=False).polynomials(np.array([0.5]))
+        >>> Protocol(4, 2, replacement=False)._polynomials(np.array([0.5]))
         array([[ 0.625     ,  0.41666667, -0.04166667]])
         """
-        return self._rows(polynomials, above, self.pool, self.n_outcomes)
+        return self._first_columns(polynomials, above, self.pool, self.n_outcomes)
 
-    def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
-        """The first columns of P, from :func:`law` or :func:`polynomials`."""
-        return np.asarray(law(self.n_negatives, above, pool, self.replacement, width))
+    def _first_columns(
+        self, table: Any, above: np.ndarray, pool: IntArray, width: int
+    ) -> FloatArray:
+        """The first columns of P, from :func:`pmf_table` or :func:`polynomials`."""
+        return np.asarray(table(self.n_negatives, above, pool, self.replacement, width))
 
-    def blocks(
+    def _blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
         """The first `width` columns of the rows at each rank in turn, in blocks of bounded size.
 
-        >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
+        >>> [block.shape for block in Protocol(10_000, 99)._blocks(np.arange(1, 10_001), width=100)]
         [(10000, 100)]
         """
         above, width = self.above(rank, position), self.n_outcomes if width is None else width
@@ -140,16 +142,16 @@ class Design:
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
             part = slice(start, start + step)
-            yield self._rows(law, above[part], pool[part], width)
+            yield self._first_columns(pmf_table, above[part], pool[part], width)
 
-    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
+    def _marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
         """Distribution of the outcome in a population with the probability `mass` at each rank.
 
-        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
+        >>> Protocol(n_items=5, n_negatives=2)._marginal([1, 3], np.array([0.5, 0.5]))
         array([0.625, 0.25 , 0.125])
         """
         pmf, start = np.zeros(self.n_outcomes), 0
-        for block in self.blocks(rank, position):
+        for block in self._blocks(rank, position):
             pmf += mass[start : start + len(block)] @ block
             start += len(block)
         return pmf
@@ -304,7 +306,7 @@ class Protocol(Design):
         else:
             x = integers(counts, "counts", 0, self.n_negatives)
         above, pool = self.above(rank, position), self.pool[..., np.newaxis]
-        return log_law(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
+        return log_pmf(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
 
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -340,7 +342,7 @@ class Protocol(Design):
         array([0.373408])
         """
         if counts is None:
-            return self.rows(self.above(rank, position))
+            return self._rows(self.above(rank, position))
         return np.asarray(np.exp(self.logpmf(rank, position, counts)))
 
     def share(self, rank: ArrayLike) -> FloatArray:
@@ -469,8 +471,7 @@ class Protocol(Design):
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
-            Place among the relevant items. The ranks of several items depend on one another:
-            :meth:`RelevantSets.draw <sampled_metrics.RelevantSets.draw>` draws them together.
+            Place among the relevant items. The ranks of several items depend on one another.
 
         Returns
         -------
@@ -537,7 +538,7 @@ class Weighted(Protocol):
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
 
-    def rows(self, above: np.ndarray) -> FloatArray:
+    def _rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for whole numbers of irrelevant items above."""
         m = self.n_negatives
         distinct_above, row_index = np.unique(above, return_inverse=True)
@@ -546,7 +547,7 @@ class Weighted(Protocol):
             p_distinct = successive_sampling.occupied(m, pool)
             n_distinct = np.flatnonzero(p_distinct > 0)
             pmfs = (
-                p_distinct[n_distinct] @ law(n_distinct, n_above, pool, False, m + 1)
+                p_distinct[n_distinct] @ pmf_table(n_distinct, n_above, pool, False, m + 1)
                 for n_above in distinct_above.tolist()
             )
             pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)
@@ -560,11 +561,11 @@ class Weighted(Protocol):
             pmf_rows = successive_sampling.successive(self.weights, distinct_above, m)
         return np.asarray(pmf_rows[row_index.reshape(np.shape(above))])
 
-    def blocks(
+    def _blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
         """All rows in one block: those without replacement are computed together."""
-        yield self.rows(self.above(rank, position).ravel())[:, :width]
+        yield self._rows(self.above(rank, position).ravel())[:, :width]
 
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -578,7 +579,7 @@ class Weighted(Protocol):
     ) -> FloatArray:
         """As :meth:`Protocol.pmf`."""
         x = slice(None) if counts is None else integers(counts, "counts", 0, self.n_negatives)
-        return np.asarray(self.rows(self.above(rank, position))[..., x])
+        return np.asarray(self._rows(self.above(rank, position))[..., x])
 
     def share(self, rank: ArrayLike) -> FloatArray:
         """As :meth:`Protocol.share`, where the weight of the item itself is not drawn."""
@@ -599,7 +600,7 @@ class Weighted(Protocol):
 
     def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
         shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
-        cdf = np.minimum(np.cumsum(self.rows(above), axis=-1), 1.0)[..., :-1]
+        cdf = np.minimum(np.cumsum(self._rows(above), axis=-1), 1.0)[..., :-1]
         return (rng.random((*shape, 1)) > np.broadcast_to(cdf, (*shape, self.n_negatives))).sum(-1)
 
 

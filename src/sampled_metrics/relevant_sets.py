@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, as_written, generator, integer, integers, span
+from ._validate import FloatArray, IntArray, as_written, integer, integers, span
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -306,7 +306,6 @@ class RelevantSets:
         See Also
         --------
         expected : The expectation.
-        draw : Simulated runs.
 
         Examples
         --------
@@ -325,75 +324,6 @@ class RelevantSets:
         mean_square = np.concatenate(second_moments) if second_moments else np.zeros(0)
         mean = self._sampled_terms([target], places, draws)[0].sum(axis=1)
         return np.asarray(target.scale**2 * np.maximum(mean_square - mean**2, 0.0))
-
-    def draw(
-        self,
-        n_negatives: ArrayLike,
-        rng: int | np.random.Generator,
-        *,
-        replacement: bool = False,
-        weighted: bool = False,
-    ) -> IntArray:
-        """Draw the negatives of every ranking once and break ties: one simulated run.
-
-        Parameters
-        ----------
-        n_negatives, replacement, weighted
-            As in :meth:`pmf`.
-        rng : int or numpy.random.Generator
-            A seed or a generator.
-
-        Returns
-        -------
-        ndarray of int, shape (n_rankings, n_relevant)
-            Rank of each relevant item among the negatives and the other relevant items, 1 the best;
-            in the order of the items.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`pmf`, or if `rng` is neither a seed nor a generator.
-
-        See Also
-        --------
-        expected, variance : Exact moments over many runs.
-
-        Examples
-        --------
-        >>> sets = RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8])
-        >>> sets.draw(4, rng=1)
-        array([[5, 1],
-               [3, 1]])
-        """
-        places, draws_left = self._drawn(n_negatives, replacement, weighted)
-        relevant, rng = self.n_better.shape[1], generator(rng)
-        height = rng.random(self.n_better.shape)
-        # Ties: relevant items and decoys all get a random height, the lowest comes first.
-        order = np.lexsort((height, self.level))
-        height = np.take_along_axis(height, order, axis=1)
-        ranks = np.empty_like(self.n_better)
-        above, ties_left, passed = (
-            np.zeros_like(draws_left),
-            np.zeros_like(draws_left),
-            np.zeros_like(draws_left),
-        )
-        floor = np.zeros(draws_left.size)
-        for j in range(relevant):
-            opens_group = places.first[:, j] == j
-            above += np.where(opens_group, ties_left, 0)
-            better, tied = places.better[:, j], places.tied[:, j]
-            gap = np.where(opens_group, better - passed, 0)
-            n_drawn = places.draw(gap, places.total - passed, draws_left, rng)
-            passed, draws_left, above = passed + gap, draws_left - n_drawn, above + n_drawn
-            gap = np.where(opens_group, tied, 0)
-            n_drawn = places.draw(gap, places.total - passed, draws_left, rng)
-            passed, draws_left = passed + gap, draws_left - n_drawn
-            ties_left = np.where(opens_group, n_drawn, ties_left)
-            floor = np.where(opens_group, 0.0, floor)
-            n_drawn = rng.binomial(ties_left, (height[:, j] - floor) / (1.0 - floor))
-            above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
-            np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
-        return ranks
 
     @cached_property
     def _order(self) -> IntArray:

@@ -34,8 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import hypergeom
+from numpy.typing import NDArray
 
 from . import _arrays, _confidence, _progress
 from ._confidence import CONFIDENCE
@@ -69,10 +68,6 @@ _MOST = 0.8
 _OWN = 4
 #: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
-#: Grids of a metric and of a difference, on which the expected length of a race is computed, and
-#: numbers of grid points for the remaining users' mean difference (-1 to 0) and for the users.
-METRICS, DIFFERENCES = np.arange(501) / 500, np.arange(-500, 501) / 500
-_MEANS, _TIMES = 64, 400
 
 
 class _PairRow(NamedTuple):
@@ -236,12 +231,12 @@ def race(
     rng = generator(seed)
     seen = train if sp.issparse(train) else load_train(train, jobs[0].shape)
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
-    spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
+    remaining = _Budget(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [
-        _Scorer(name, job, field, parsed_metric, spent)
+        _Scorer(name, job, field, parsed_metric, remaining)
         for name, job in zip(names, jobs, strict=True)
     ]
-    state_file = _State(state, names, field, parsed_metric, float(confidence), spent)
+    state_file = _State(state, names, field, parsed_metric, float(confidence), remaining)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     n_done = 0
@@ -258,7 +253,7 @@ def race(
                 try:
                     for scorer_index in open_scorers:
                         values[batch, scorer_index] = scorers[scorer_index].values(batch)
-                except _SpentError:
+                except _BudgetSpentError:
                     break
                 field.reorder()
                 state_file.write(values, stop, scorers)
@@ -270,20 +265,20 @@ def race(
     return _result(names, pairs, values[:n_done], scorers, field, parsed_metric, float(confidence))
 
 
-class _SpentError(Exception):
+class _BudgetSpentError(Exception):
     """Raised when the next scores would exceed the budget."""
 
 
 @dataclass
-class _Spent:
+class _Budget:
     """The number of scores that the budget still allows."""
 
-    left: float
+    scores_left: float
 
     def pay(self, scores: int) -> None:
-        if scores > self.left:
-            raise _SpentError
-        self.left -= scores
+        if scores > self.scores_left:
+            raise _BudgetSpentError
+        self.scores_left -= scores
 
 
 @dataclass
@@ -355,13 +350,13 @@ class _Field:
 class _Scorer:
     """Computes the exact metric of one recommender in rounds, and counts its scores."""
 
-    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, spent: _Spent) -> None:
-        self.name, self._job, self._field, self._metric, self._spent = (
+    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, budget: _Budget) -> None:
+        self.name, self._job, self._field, self._metric, self._budget = (
             name,
             job,
             field,
             metric,
-            spent,
+            budget,
         )
         self.scores = 0
         # An item that this many candidates outscore adds nothing to the metric.
@@ -441,7 +436,7 @@ class _Scorer:
     def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> NDArray[Any]:
         """Scores of some users and items, checked and counted; shape (users, items)."""
         shape = len(users), items.size
-        self._spent.pay(shape[0] * shape[1])
+        self._budget.pay(shape[0] * shape[1])
         assert self._job.items is not None
         score: Any = self._job.score
         raw_scores = _arrays.fetched(score(rows, self._job.items.rows(items)))
@@ -610,7 +605,7 @@ class _State:
         field: _Field,
         metric: Metric,
         confidence: float,
-        spent: _Spent,
+        budget: _Budget,
     ) -> None:
         self._path, self._field = None if path is None else Path(path), field
         self._values, self._scores = np.empty((0, 0)), np.empty(0)
@@ -639,7 +634,7 @@ class _State:
             )
         self._values, self._scores = saved["values"], saved["scores"]
         field.order, field.above, field.scored = (saved[name] for name in _STATE[3:])
-        spent.left -= float(self._scores.sum())
+        budget.scores_left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
         """Restore the values of a batch from the file; False if they are not there."""
@@ -662,76 +657,3 @@ class _State:
             put(self._path, content.getvalue())
         except OSError as problem:
             raise ValueError(f"{self._path} cannot be written: {problem.strerror}") from None
-
-
-def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArray:
-    """Move a distribution to a grid that covers it, without changing its mean (linear binning).
-
-    Examples
-    --------
-    >>> rebinned(np.array([0.5, 0.5]), [0.0, 0.25], [0.0, 0.2, 0.4, 0.6])
-    array([0.5  , 0.375, 0.125, 0.   ])
-    """
-    points, positions = np.asarray(grid), np.asarray(values)
-    lower_index = np.clip(np.searchsorted(points, positions, side="right") - 1, 0, points.size - 2)
-    share = np.clip(
-        (positions - points[lower_index]) / (points[lower_index + 1] - points[lower_index]),
-        0.0,
-        1.0,
-    )
-    lower_masses = np.bincount(lower_index, masses * (1.0 - share), minlength=points.size)
-    return np.asarray(
-        lower_masses + np.bincount(lower_index + 1, masses * share, minlength=points.size)
-    )
-
-
-def expected_users(pmf: FloatArray, n_users: int, error_rate: float) -> int:
-    """Users until a race of two recommenders is expected to end, at most all of them.
-
-    The log wealth of each stake is assumed to grow at its expected rate. `pmf` has the
-    probabilities of a user's differences -1, -0.998, ..., 1; `error_rate` is the type I error of
-    one of the pair's two null hypotheses. Let D be the mean difference over all N users, in favour
-    of the better recommender. After t users the sum is about D t. If the better recommender
-    were not better over all users, the remaining users would have a mean difference of at most
-    mu = -D t / (N - t). The result is the end of the batch in which the wealth reaches 1 /
-    `error_rate`.
-
-    >>> pmf = np.zeros(1_001)
-    >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
-    >>> expected_users(pmf, 10_000, 0.025)
-    500
-    """
-    pmf = pmf if pmf @ DIFFERENCES > 0 else pmf[::-1]
-    mean, (values, pmf) = float(pmf @ DIFFERENCES), (DIFFERENCES[pmf > 0], pmf[pmf > 0])
-    shares, bound_grid = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
-    growth = [
-        [pmf @ np.log1p(share * (values - bound)) for bound in bound_grid] for share in shares
-    ]
-    last_time = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order
-    times = np.unique(
-        np.append(np.geomspace(1.0, last_time, _TIMES), np.arange(1.0, min(last_time, _TIMES)))
-    )
-    mean_bounds = -mean * times / (n_users - times)
-    rates = np.stack([np.interp(mean_bounds, bound_grid, stake_growth) for stake_growth in growth])
-    log_wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
-    is_decided = log_wealth - np.log(shares.size) >= -np.log(error_rate)
-    end_time = times[np.argmax(is_decided)] if is_decided.any() else last_time
-    return next(stop for _, stop in _batches(n_users) if stop >= min(end_time, n_users))
-
-
-def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
-    """Expected scores for a user, by the number of items that outscore the best test item.
-
-    The items come in random order, in rounds as large as all earlier rounds together. With a
-    cut-off k, a round is scored unless k items that outscore the test item came before it.
-    """
-    higher: IntArray = np.asarray(above)
-    k = metric.cutoff
-    total, start, size = np.full(higher.shape, float(_OWN)), 0, _FIRST
-    while start < n_items:
-        size = min(size, n_items - start)
-        drawn = hypergeom.cdf(k - 1, n_items - 1, higher, start) if k is not None and start else 1.0
-        total += size * drawn
-        start += size
-        size = start
-    return total

@@ -43,14 +43,6 @@ class Places:
     def blocks(self, width: int) -> Iterator[slice]:
         return blocks(np.full(self.total.size, self.better.shape[1] * width))
 
-    def draw(
-        self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
-    ) -> IntArray:
-        """Draw how many of `draws` negatives are among the marked candidates of the pool."""
-        if self.repeat:
-            return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
-        return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
-
     def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
         """Distributions of the negatives above each item; shape (rows, n_relevant, width)."""
         places = self.rows(part)
@@ -59,7 +51,7 @@ class Places:
         total, draws_by_item = np.repeat(places.total, relevant), np.repeat(draws, relevant)
         probabilities = np.empty((better.size, width))
         is_untied = tied == 0
-        probabilities[is_untied] = distributions.law(
+        probabilities[is_untied] = distributions.pmf_table(
             draws_by_item[is_untied], better[is_untied], total[is_untied], self.repeat, width
         )
         is_sole = ~is_untied & (size == 1)
@@ -166,7 +158,7 @@ def _expectations(
     remaining = remaining[np.argsort(row[remaining], kind="stable")]
 
     def add(indices: IntArray, first: int, columns: int, complete: bool) -> None:
-        pmf = distributions.law(
+        pmf = distributions.pmf_table(
             draws[indices],
             marked[indices],
             pool[indices],
@@ -264,7 +256,7 @@ def _tail_difference(
     """
     extra = 0 if repeat else 1
     upper, lower = (
-        np.cumsum(distributions.law(draws + 1, marked, pool + extra, repeat, width), axis=1)
+        np.cumsum(distributions.pmf_table(draws + 1, marked, pool + extra, repeat, width), axis=1)
         for marked in (better, better + tied + extra)
     )
     scale = (pool + extra) / ((draws + 1.0) * (tied + extra))
@@ -290,7 +282,9 @@ def _mixed_distinct(
         is_likely[starts] = True
         row, tied_above, above = row[is_likely], tied_above[is_likely], above[is_likely]
         starts = np.searchsorted(row, np.arange(part.stop - part.start))
-        conditional = distributions.law(draws[part][row], above, pool[part][row], False, width)
+        conditional = distributions.pmf_table(
+            draws[part][row], above, pool[part][row], False, width
+        )
         for k in range(1, size + 1):
             share = _share_above(tied_above, tied[part][row], k, size)
             pmf[part, k - 1] = np.add.reduceat(share[:, np.newaxis] * conditional, starts, axis=0)
@@ -317,7 +311,7 @@ def _mixed_repeats(
             min(exact_nodes, 20 + size + int(expected))
         )
         for u, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
-            conditional = distributions.law(
+            conditional = distributions.pmf_table(
                 block[0], block[1] + u * block[2], block[3], True, width
             )
             for k in range(1, size + 1):
@@ -445,7 +439,7 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
     pool = np.maximum(pool, 1)  # of an empty one no decoy comes, and none of no decoys is marked
     marked, pool = marked[nonzero_rows, np.newaxis], pool[nonzero_rows, np.newaxis]
     draws = counts if repeat else np.minimum(counts, pool)
-    pmf = distributions.law(draws, marked, pool, repeat, width)
+    pmf = distributions.pmf_table(draws, marked, pool, repeat, width)
     thinned[nonzero_rows] = np.einsum("ryx,rx->ry", pmf, carried[nonzero_rows])
     return thinned
 
@@ -466,7 +460,7 @@ def _carried(
     if tied_rows.size:
         above, pool = better[tied_rows, np.newaxis], (better + tied)[tied_rows, np.newaxis]
         draws = np.arange(width) if repeat else np.minimum(np.arange(width), pool)
-        pmf = distributions.law(draws, above, pool, repeat, width)
+        pmf = distributions.pmf_table(draws, above, pool, repeat, width)
         tied_drawn = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
         group_terms = np.where(
             tied_drawn >= 0, mean[np.arange(width)[:, np.newaxis], tied_drawn.clip(0)], 0.0
@@ -491,7 +485,7 @@ def _group_moment(
     """
     width = terms_before.shape[1]
     better, tied = places.better[:, start], places.tied[:, start]
-    above_pmf = distributions.law(
+    above_pmf = distributions.pmf_table(
         draws, better, places.total, places.repeat, width, complete=complete
     )
     if not tied.any():
@@ -508,7 +502,7 @@ def _group_moment(
     else:
         draws_left = np.minimum(draws_left, pool_left)
     mean, square = _group_terms(values, most_tied)
-    tied_pmf = distributions.law(
+    tied_pmf = distributions.pmf_table(
         draws_left, tied, np.maximum(pool_left, 1), places.repeat, most_tied + 1
     )
     joint_square = np.einsum("rbt,bt->rb", tied_pmf, square)

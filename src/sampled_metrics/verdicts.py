@@ -140,7 +140,7 @@ class Verdict:
         z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
-    def needs_more_than(self, n_users: int, confidence: float = CONFIDENCE) -> bool:
+    def _needs_more_than(self, n_users: int, confidence: float = CONFIDENCE) -> bool:
         """Whether `n_users` users of whole copies of the set are known not to be enough."""
         if self.differences is None or self.z <= 0:
             return self.z <= 0
@@ -231,7 +231,7 @@ def verdict(
         ranks.
     estimator : Estimator or str
         What the evaluation reports, for one relevant item. A name is one of
-        :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma of
+        `sampled_metrics.estimators.NAMES`; "bias-variance" has the gamma of
         :func:`~sampled_metrics.estimators.default_gamma`.
     metric : Metric or str, optional
     protocol : Protocol, optional
@@ -440,10 +440,10 @@ class _Pair:
             if self.users is None:
                 distributions = zip(self.ranks, self.masses, strict=True)
                 self._pmfs[protocol] = np.stack(
-                    [protocol.marginal(*distribution) for distribution in distributions]
+                    [protocol._marginal(*distribution) for distribution in distributions]
                 )
             else:
-                first, second = (np.concatenate(list(protocol.blocks(r))) for r in self.ranks)
+                first, second = (np.concatenate(list(protocol._blocks(r))) for r in self.ranks)
                 shape = (self.ranks[0].size, self.ranks[1].size)
                 share = np.full(self.users[0].size, 1 / self.users[0].size)
                 pairs = coo_array((share, self.users), shape=shape).tocsr()

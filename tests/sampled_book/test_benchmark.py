@@ -18,19 +18,21 @@ USERS = [[4, 2, 7, 1], [2, 7, 9, 4, 1], [7, 2, 1], [9, 4, 2, 1], [1, 9, 7]]
 
 def small(seed=3, users=40, items=15):
     rng = np.random.default_rng(seed)
-    return Sequences.of([rng.permutation(items)[: rng.integers(3, 9)] for _ in range(users)])
+    return Sequences.from_users(
+        [rng.permutation(items)[: rng.integers(3, 9)] for _ in range(users)]
+    )
 
 
 def test_a_repeated_item_counts_once_and_short_users_are_left_out():
-    data = Sequences.of([[5, 5, 6, 5, 8], [1, 1, 2], [8, 6, 5]])
+    data = Sequences.from_users([[5, 5, 6, 5, 8], [1, 1, 2], [8, 6, 5]])
     assert data.items.tolist() == [0, 1, 2, 2, 1, 0]
     assert data.starts.tolist() == [0, 3, 6]
     with pytest.raises(ValueError, match="three items"):
-        Sequences.of([[1, 2], [3, 3, 4]])
+        Sequences.from_users([[1, 2], [3, 3, 4]])
 
 
 def test_last_items_are_cut_off_and_the_first_of_them_is_held_out():
-    data = Sequences.of(USERS)
+    data = Sequences.from_users(USERS)
     numbers = {item: i for i, item in enumerate(sorted({i for user in USERS for i in user}))}
     for n in (1, 2):
         shorter, held_out = data.without_last(n)
@@ -44,7 +46,7 @@ def _ends(data):
 
 
 def test_items_can_be_chosen_and_older_ones_weigh_less():
-    data = Sequences.of(USERS)  # items 1, 2, 4, 7, 9
+    data = Sequences.from_users(USERS)  # items 1, 2, 4, 7, 9
     part = data.among(np.array([1, 3]))
     assert part.items.tolist() == [0, 1, 0, 1, 1, 0, 0, 1]
     assert np.diff(part.starts).tolist() == [2, 2, 2, 1, 1]
@@ -156,7 +158,7 @@ def test_items_may_be_words_and_users_of_three_have_a_test_item(tmp_path):
 
 
 def test_a_user_who_has_every_other_item_has_nothing_above():
-    data = Sequences.of([[0, 1, 2], [0, 1, 2, 3]])
+    data = Sequences.from_users([[0, 1, 2], [0, 1, 2, 3]])
     learnt, held_out = data.without_last(1)
     entry = RECOMMENDERS["Popular"]
     scores = entry.learn(learnt)

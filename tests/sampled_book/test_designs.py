@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sampled_book.data import benchmark
+from sampled_book.data.benchmark_recommenders import pure_svd
 from sampled_book.experiments import designs
-from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric
+from sampled_book.experiments.designs import Stratified
+from sampled_metrics import Adaptive, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
@@ -79,11 +83,11 @@ def test_the_bundle_has_every_recommender_and_comes_out_again() -> None:
 
 def test_split_ranks_item_by_item() -> None:
     rng = np.random.default_rng(SEED)
-    data = benchmark.Sequences.of([rng.choice(30, 6, replace=False) for _ in range(40)])
+    data = benchmark.Sequences.from_users([rng.choice(30, 6, replace=False) for _ in range(40)])
     users = rng.permutation(40)[:25]
     split = designs.split_ranks(data, 5, users, 8, 2)
     learnt, held_out = data.without_last(1)
-    scores = benchmark.pure_svd(learnt, 5)(np.arange(40))
+    scores = pure_svd(learnt, 5)(np.arange(40))
     right = np.linalg.svd(learnt.matrix.toarray(), full_matrices=False)[2]
     rough = learnt.matrix.toarray() @ right[:2].T @ right[:2]
     counts = np.bincount(learnt.items, minlength=data.n_items)
@@ -181,3 +185,62 @@ def test_fits_to_logs_come_out_as_they_are_kept() -> None:
     old = old[old["metric"] == "ndcg@10"].iloc[0]
     for column in ("exact", "adaptive", "fixed"):
         assert row[column] == pytest.approx(old[column], abs=2e-6)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("of", ["recall@3", "ndcg@4", "ap", "auc"])
+def test_stratified_by_enumeration(of: str, replacement: bool) -> None:
+    # Seven of the other items in the rest, three in the stratum; every sample of two.
+    design, gamma = Stratified(11, 3, 2, replacement=replacement), 0.1
+    estimator = bias_variance(of, design, gamma)
+    samples = list(product(range(7), repeat=2) if replacement else combinations(range(7), 2))
+    for stratum_above in range(4):
+        above_counts = np.array([
+            [sum(item < rest for item in sample) for sample in samples] for rest in range(8)
+        ])  # fmt: skip
+        pmf = np.array([np.bincount(counts, minlength=3) / len(samples) for counts in above_counts])
+        exact = metric(of)(1 + stratum_above + np.arange(8), 11)
+        matrix = (1 - gamma) * pmf.T @ pmf + gamma * np.diag(pmf.sum(axis=0))
+        values = np.linalg.solve(matrix, pmf.T @ exact)
+        mean = pmf @ values
+        rest = np.arange(8)
+        true_ranks = stratum_above + rest + 1, np.full(8, stratum_above + 1)
+        assert estimator.expected(*true_ranks) == pytest.approx(mean, abs=1e-10)
+        assert estimator.bias(*true_ranks) == pytest.approx(mean - exact, abs=1e-10)
+        assert estimator.variance(*true_ranks) == pytest.approx(
+            pmf @ values**2 - mean**2, abs=1e-10
+        )
+        assert estimator(stratum_above + np.array([1, 2, 3]), stratum_above + 1) == pytest.approx(
+            values, abs=1e-9
+        )
+
+
+def test_a_cut_off_beyond_the_sample_of_a_stratified_design() -> None:
+    # Its jump lies where ranks are summed by quadrature: against sums over all ranks.
+    design = Stratified(3_000, 40, 5)
+    estimator = bias_variance("recall@60", design, 0.05)
+    pmf = Protocol(2_960, 5).pmf(np.arange(1, 2_961))
+    matrix = 0.95 * pmf.T @ pmf + 0.05 * np.diag(pmf.sum(axis=0))
+    for stratum_above in (0, 17, 40):
+        exact = (np.arange(1, 2_961) + stratum_above <= 60).astype(float)
+        values = np.linalg.solve(matrix, pmf.T @ exact)
+        assert estimator.values[stratum_above] == pytest.approx(values, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Stratified(100, 99, 5), "n_ranked must be"),
+        (lambda: Stratified(100, 90, 10, replacement=False), "n_negatives must be <= 9"),
+        (lambda: Stratified(np.array([5, 6]), 2, 3), "one catalogue size"),
+        (lambda: priors.maximum_entropy([1] * 21, Stratified(100, 5, 20)), "got Stratified"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(7, 7), r"in \[1, 6\], got 7"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(5, 6), "ranks must be >= 6"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(1, 2), "rank must be >= 2"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(97, 2), "must be <= 96"),
+        (lambda: estimators.monotone("ap", Stratified(100, 5, 20)), "fixed number"),
+    ],
+)
+def test_bad_strata(make, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()

@@ -16,7 +16,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 @pytest.fixture(scope="module")
 def sequences():
     rng = np.random.default_rng(3)
-    return Sequences.of([rng.permutation(15)[: rng.integers(3, 9)] for _ in range(40)])
+    return Sequences.from_users([rng.permutation(15)[: rng.integers(3, 9)] for _ in range(40)])
 
 
 def test_shares_are_the_popularity_above_the_test_item(sequences):

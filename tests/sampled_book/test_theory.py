@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from sampled_book.experiments.theory import (
     HANDFUL,
     Standing,
     choose_gamma,
     counterexample,
+    draw_ranks,
     draw_set,
+    expected_differences,
     expected_gain,
     expected_of_set,
     observed,
@@ -36,9 +39,10 @@ from sampled_metrics.estimators import (
     naive,
     rank_estimate,
 )
+from tests.sampled_metrics.test_consistency import TOY
 from tests.sampled_metrics.test_estimators import NAMES
 from tests.sampled_metrics.test_protocol import _chi_square
-from tests.sampled_metrics.test_relevant_sets import CUT, FIVE, TIED, enumerated, sets_of
+from tests.sampled_metrics.test_relevant_sets import CUT, FIVE, TIED, enumerated, many, sets_of
 
 LAWS = [True, False]
 
@@ -132,20 +136,20 @@ def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
 
 def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
     few_hits, many_hits, no_hits = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
-    standing = Standing.of({"few": few_hits, "none": no_hits, "many": many_hits})
+    standing = Standing.from_values({"few": few_hits, "none": no_hits, "many": many_hits})
     assert standing.users["few", "none"] == HANDFUL - 1
     assert [standing.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
     # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
     assert standing.spelled == "many = few = none"
-    assert Standing.of({"none": no_hits, "many": many_hits}).spelled == "many > none"
+    assert Standing.from_values({"none": no_hits, "many": many_hits}).spelled == "many > none"
 
 
 def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
     expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
-    assert Standing.of(expected).users["a", "b"] > HANDFUL
-    standing = Standing.of(expected, expected)
+    assert Standing.from_values(expected).users["a", "b"] > HANDFUL
+    standing = Standing.from_values(expected, expected)
     assert (standing.users["a", "b"], standing.order("a", "b")) == (4, 0)
-    swapped = Standing.of(dict(reversed(expected.items())), expected)
+    swapped = Standing.from_values(dict(reversed(expected.items())), expected)
     assert swapped.users["b", "a"] == 4
 
 
@@ -165,7 +169,9 @@ def test_users_behind_needs_the_same_users() -> None:
 
 def test_standings_are_equal_if_they_hold_the_same() -> None:
     values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
-    standing, twin, swapped = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    standing, twin, swapped = (
+        Standing.from_values(v) for v in (values, values, {"a": [1], "b": [0]})
+    )
     assert len({standing, twin, swapped}) == 2
 
 
@@ -404,3 +410,89 @@ def test_variance_of_a_set_with_nothing_above_its_first_items():
         expected = sets.variance(metric(name), 4)[0]
         of_set = variance_of_set(naive(metric(name), protocol), [1, 2, 8])
         assert of_set == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
+def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
+    relevant, irrelevant, weights = [2, 5, 2], [2, 5, 1, 6, 2], [1, 3, 2, 2, 1]
+    given = {
+        "distinct": ({}, None),
+        "replacement": ({"replacement": True}, [1] * 5),
+        "weighted": ({"replacement": True, "weighted": True}, weights),
+    }
+    flags, draw_weights = given[how]
+    outcomes = enumerated(relevant, irrelevant, 3, draw_weights)
+    runs = 20_000
+    single = sets_of(relevant, irrelevant, weights)
+    names = [field for field in vars(single) if field[0] != "_"]
+    sets = RelevantSets(
+        **{field: np.repeat(getattr(single, field), runs, axis=0) for field in names}
+    )
+    counted = Counter(map(tuple, draw_ranks(sets, 3, np.random.default_rng(4), **flags).tolist()))
+    assert set(counted) <= set(outcomes)
+    share = [float(p) * runs for p in outcomes.values()]
+    assert chisquare([counted[r] for r in outcomes], share).pvalue > 1e-3
+
+
+def test_draws_have_the_law_that_is_computed():
+    sets, runs, n = many(), 40, 45
+    pmf = sets.pmf(n)
+    rng = np.random.default_rng(11)
+    counted = np.zeros((5, n + 1))
+    for _ in range(runs):
+        above = np.sort(draw_ranks(sets, n, rng), axis=1) - np.arange(1, 6)
+        for j in range(5):
+            counted[j] += np.bincount(above[:, j], minlength=n + 1)
+    for j in range(5):
+        expected = runs * pmf[:, j].sum(axis=0)
+        bins = np.searchsorted(np.cumsum(expected), np.arange(1, 24) * expected.sum() / 24)
+        edges = np.unique(np.concatenate(([0], bins)))
+        seen, due = (np.add.reduceat(v, edges) for v in (counted[j], expected))
+        assert chisquare(seen[due > 0], due[due > 0]).pvalue > 1e-3
+
+
+def test_simulated_means_and_variances():
+    sets, runs, n = many(), 400, 25
+    rng = np.random.default_rng(5)
+    ranks = np.sort([draw_ranks(sets, n, rng) for _ in range(runs)], axis=2)
+    for name in ("ndcg@10", "ap@5"):
+        values = metric(name).term(ranks, np.arange(1, 6), 5).sum(axis=2)
+        variance = sets.variance(metric(name), n)
+        z = (values.mean(axis=0) - sets.expected(metric(name), n)) / np.sqrt(variance / runs)
+        assert z.mean() == pytest.approx(0, abs=4 / np.sqrt(z.size))
+        assert 0.8 < (z**2).mean() < 1.2
+        assert values.var(axis=0, ddof=1).mean() == pytest.approx(variance.mean(), rel=0.02)
+
+
+def test_expected_differences_of_the_toy() -> None:
+    samples = [Protocol(10_000, m) for m in (99, 2_000, 3_000)]
+    frame = expected_differences(TOY, "recall@10", *samples)
+    assert list(frame.columns) == [
+        "first",
+        "second",
+        "n_negatives",
+        "exact",
+        "expected",
+        "consistent",
+    ]
+    assert len(frame) == 9
+    rows = frame.set_index(["first", "second", "n_negatives"])
+    assert rows.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
+    assert not rows.loc[("A", "C", 99), "consistent"]
+    assert not rows.loc[("B", "C", 2_000), "consistent"]
+    assert rows.loc[("B", "C", 3_000), "consistent"]
+    # An exact tie that sampling breaks is an inconsistency too.
+    assert rows.loc[("A", "B", 99), "exact"] == 0
+    assert not rows.loc[("A", "B", 99), "consistent"]
+    samples = [Protocol(10_000, m) for m in (1, 99, 9_999)]
+    assert expected_differences(TOY, "auc", *samples)["consistent"].all()
+
+
+def test_the_default_law_is_with_replacement() -> None:
+    ranks = {"A": [3, 60], "B": [10, 20]}
+    for replacement, options in ((True, {}), (False, {"replacement": False})):
+        protocol = Protocol(100, 50, **options)
+        (row,) = expected_differences(ranks, "ap", protocol).itertuples()
+        estimator = naive(metric("ap"), Protocol(100, 50, replacement=replacement))
+        a, b = (estimator.expected(r).mean() for r in ranks.values())
+        assert row.expected == pytest.approx(a - b, rel=1e-12)

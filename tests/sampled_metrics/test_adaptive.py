@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import permutations, product
 from math import comb, log
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric, priors
+from sampled_metrics import Adaptive, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
@@ -199,53 +199,14 @@ def test_correction_minimises_what_it_says() -> None:
             criterion(estimator.values + 0.01 * rng.normal(size=estimator.values.size))
             > least_criterion
         )
-    assert estimator.mse(ranks).mean() == pytest.approx(
-        (estimator.bias(ranks) ** 2 + estimator.variance(ranks)).mean()
-    )
     pmf = design.pmf(ranks)
     assert estimator.variance(ranks) == pytest.approx(
         pmf @ estimator.values**2 - (pmf @ estimator.values) ** 2, abs=1e-12
     )
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("of", ["recall@3", "ndcg@4", "ap", "auc"])
-def test_stratified_by_enumeration(of: str, replacement: bool) -> None:
-    # Seven of the other items in the rest, three in the stratum; every sample of two.
-    design, gamma = Stratified(11, 3, 2, replacement=replacement), 0.1
-    estimator = bias_variance(of, design, gamma)
-    samples = list(product(range(7), repeat=2) if replacement else combinations(range(7), 2))
-    for stratum_above in range(4):
-        above_counts = np.array([
-            [sum(item < rest for item in sample) for sample in samples] for rest in range(8)
-        ])  # fmt: skip
-        pmf = np.array([np.bincount(counts, minlength=3) / len(samples) for counts in above_counts])
-        exact = metric(of)(1 + stratum_above + np.arange(8), 11)
-        matrix = (1 - gamma) * pmf.T @ pmf + gamma * np.diag(pmf.sum(axis=0))
-        values = np.linalg.solve(matrix, pmf.T @ exact)
-        mean = pmf @ values
-        rest = np.arange(8)
-        true_ranks = stratum_above + rest + 1, np.full(8, stratum_above + 1)
-        assert estimator.expected(*true_ranks) == pytest.approx(mean, abs=1e-10)
-        assert estimator.bias(*true_ranks) == pytest.approx(mean - exact, abs=1e-10)
-        assert estimator.variance(*true_ranks) == pytest.approx(
-            pmf @ values**2 - mean**2, abs=1e-10
-        )
-        assert estimator(stratum_above + np.array([1, 2, 3]), stratum_above + 1) == pytest.approx(
-            values, abs=1e-9
-        )
-
-
 def test_a_cut_off_beyond_the_sample() -> None:
     # Its jump lies where ranks are summed by quadrature: against sums over all ranks.
-    design = Stratified(3_000, 40, 5)
-    estimator = bias_variance("recall@60", design, 0.05)
-    pmf = Protocol(2_960, 5).pmf(np.arange(1, 2_961))
-    matrix = 0.95 * pmf.T @ pmf + 0.05 * np.diag(pmf.sum(axis=0))
-    for stratum_above in (0, 17, 40):
-        exact = (np.arange(1, 2_961) + stratum_above <= 60).astype(float)
-        values = np.linalg.solve(matrix, pmf.T @ exact)
-        assert estimator.values[stratum_above] == pytest.approx(values, rel=1e-8, abs=1e-12)
     adaptive_estimator = bias_variance("recall@300", Adaptive(3_000, 4, 20), 0.05)
     pmf = Adaptive(3_000, 4, 20).pmf(np.arange(1, 3_001))
     matrix = 0.95 * pmf.T @ pmf + 0.05 * np.diag(pmf.sum(axis=0))
@@ -261,9 +222,6 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: Adaptive(100, 20, 100, replacement=False), "most must be <= 99"),
         (lambda: Adaptive(np.array([5, 6]), 2, 3), "one catalogue size"),
         (lambda: Adaptive(100, 5, 20).pmf(101), "rank must be"),
-        (lambda: Stratified(100, 99, 5), "n_ranked must be"),
-        (lambda: Stratified(100, 90, 10, replacement=False), "n_negatives must be <= 9"),
-        (lambda: Stratified(np.array([5, 6]), 2, 3), "one catalogue size"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), -1.0), "gamma must be"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1, [0.5, 0.5]), "prior must have"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1)(21), "outcomes must be <= 20"),
@@ -271,14 +229,8 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: priors.maximum_entropy([1] * 21, Adaptive(100, 5, 20), 0.0), "weight must be"),
         (lambda: priors.maximum_entropy([0] * 21, Adaptive(100, 5, 20)), "at least one user"),
         (lambda: priors.maximum_entropy([1] * 20, Adaptive(100, 5, 20)), r"shape \(21,\)"),
-        (lambda: priors.maximum_entropy([1] * 21, Stratified(100, 5, 20)), "got Stratified"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(7, 7), r"in \[1, 6\], got 7"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(5, 6), "ranks must be >= 6"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(1, 2), "rank must be >= 2"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(97, 2), "must be <= 96"),
         (lambda: estimators.naive("ap", Adaptive(100, 5, 20)), "fixed number of negatives"),
         (lambda: estimators.rank_estimate("ap", Adaptive(100, 5, 20)), "fixed number"),
-        (lambda: estimators.monotone("ap", Stratified(100, 5, 20)), "fixed number"),
     ],
 )
 def test_bad_input(make, said: str) -> None:

@@ -18,7 +18,6 @@ from scipy.special import ndtr
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
     OrderByNegatives,
-    expected_differences,
     order_by_negatives,
     sign,
 )
@@ -171,30 +170,6 @@ def test_sizes_by_instance() -> None:
         assert order.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
 
 
-def test_expected_differences_of_the_toy() -> None:
-    samples = [Protocol(10_000, m) for m in (99, 2_000, 3_000)]
-    frame = expected_differences(TOY, "recall@10", samples)
-    assert list(frame.columns) == [
-        "first",
-        "second",
-        "n_negatives",
-        "exact",
-        "expected",
-        "consistent",
-    ]
-    assert len(frame) == 9
-    rows = frame.set_index(["first", "second", "n_negatives"])
-    assert rows.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
-    assert not rows.loc[("A", "C", 99), "consistent"]
-    assert not rows.loc[("B", "C", 2_000), "consistent"]
-    assert rows.loc[("B", "C", 3_000), "consistent"]
-    # An exact tie that sampling breaks is an inconsistency too.
-    assert rows.loc[("A", "B", 99), "exact"] == 0
-    assert not rows.loc[("A", "B", 99), "consistent"]
-    samples = [Protocol(10_000, m) for m in (1, 99, 9_999)]
-    assert expected_differences(TOY, "auc", samples)["consistent"].all()
-
-
 def test_order_of_nearly_equal_means() -> None:
     assert sign(1.0, 1.0 + 1e-13) == 0
     assert sign(0.0, 0.0) == 0
@@ -216,7 +191,7 @@ def test_order_of_nearly_equal_means() -> None:
 )
 def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        expected_differences(ranks, "ap", Protocol(n_items, 5))  # type: ignore[arg-type]
+        order_by_negatives(ranks, "ap", Protocol(n_items, 5))  # type: ignore[arg-type]
 
 
 def test_bad_numbers_of_negatives() -> None:
@@ -445,16 +420,6 @@ def test_a_permutation_of_the_users_has_no_exact_order() -> None:
     assert metric("ap")(first).mean() != metric("ap")(second).mean()
     with pytest.raises(ValueError, match="exact must not be 0"):
         verdict(first, second, naive(metric("ap"), Protocol(60, 5)))
-
-
-def test_the_default_law_is_with_replacement() -> None:
-    ranks = {"A": [3, 60], "B": [10, 20]}
-    for replacement, options in ((True, {}), (False, {"replacement": False})):
-        protocol = Protocol(100, 50, **options)
-        (row,) = expected_differences(ranks, "ap", protocol).itertuples()
-        estimator = naive(metric("ap"), Protocol(100, 50, replacement=replacement))
-        a, b = (estimator.expected(r).mean() for r in ranks.values())
-        assert row.expected == pytest.approx(a - b, rel=1e-12)
 
 
 def test_the_default_level_is_95_percent() -> None:

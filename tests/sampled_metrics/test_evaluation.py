@@ -828,7 +828,7 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
 
     for module, name in (
         (row_values, "is_unbiased"),
-        (row_values, "law"),
+        (row_values, "pmf_table"),
         (row_values.corrections, "by_name"),
         (ranges, "identified"),
     ):

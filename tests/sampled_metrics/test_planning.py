@@ -18,12 +18,12 @@ from sampled_metrics import Protocol, RelevantSets, estimators, log_plans, metri
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
+from sampled_metrics.expected_races import rebinned
 from sampled_metrics.log.read import read_log
 from sampled_metrics.log_plans import fitted
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.intervals import RankIntervals
-from sampled_metrics.sequential import rebinned
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 from tests.reference import exact_pmf
 

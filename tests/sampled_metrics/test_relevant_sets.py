@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from sampled_metrics import Protocol, estimators, metric, tied_places
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -435,58 +434,6 @@ def test_variance_of_items_with_nothing_above_them():
         assert round(variance, digits) == expected
 
 
-@pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
-def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
-    relevant, irrelevant, weights = [2, 5, 2], [2, 5, 1, 6, 2], [1, 3, 2, 2, 1]
-    given = {
-        "distinct": ({}, None),
-        "replacement": ({"replacement": True}, [1] * 5),
-        "weighted": ({"replacement": True, "weighted": True}, weights),
-    }
-    flags, draw_weights = given[how]
-    outcomes = enumerated(relevant, irrelevant, 3, draw_weights)
-    runs = 20_000
-    single = sets_of(relevant, irrelevant, weights)
-    names = [field for field in vars(single) if field[0] != "_"]
-    sets = RelevantSets(
-        **{field: np.repeat(getattr(single, field), runs, axis=0) for field in names}
-    )
-    counted = Counter(map(tuple, sets.draw(3, np.random.default_rng(4), **flags).tolist()))
-    assert set(counted) <= set(outcomes)
-    share = [float(p) * runs for p in outcomes.values()]
-    assert chisquare([counted[r] for r in outcomes], share).pvalue > 1e-3
-
-
-def test_draws_have_the_law_that_is_computed():
-    sets, runs, n = many(), 40, 45
-    pmf = sets.pmf(n)
-    rng = np.random.default_rng(11)
-    counted = np.zeros((5, n + 1))
-    for _ in range(runs):
-        above = np.sort(sets.draw(n, rng), axis=1) - np.arange(1, 6)
-        for j in range(5):
-            counted[j] += np.bincount(above[:, j], minlength=n + 1)
-    for j in range(5):
-        expected = runs * pmf[:, j].sum(axis=0)
-        bins = np.searchsorted(np.cumsum(expected), np.arange(1, 24) * expected.sum() / 24)
-        edges = np.unique(np.concatenate(([0], bins)))
-        seen, due = (np.add.reduceat(v, edges) for v in (counted[j], expected))
-        assert chisquare(seen[due > 0], due[due > 0]).pvalue > 1e-3
-
-
-def test_simulated_means_and_variances():
-    sets, runs, n = many(), 400, 25
-    rng = np.random.default_rng(5)
-    ranks = np.sort([sets.draw(n, rng) for _ in range(runs)], axis=2)
-    for name in ("ndcg@10", "ap@5"):
-        values = metric(name).term(ranks, np.arange(1, 6), 5).sum(axis=2)
-        variance = sets.variance(metric(name), n)
-        z = (values.mean(axis=0) - sets.expected(metric(name), n)) / np.sqrt(variance / runs)
-        assert z.mean() == pytest.approx(0, abs=4 / np.sqrt(z.size))
-        assert 0.8 < (z**2).mean() < 1.2
-        assert values.var(axis=0, ddof=1).mean() == pytest.approx(variance.mean(), rel=0.02)
-
-
 GOOD = {"n_better": [[0, 3]], "n_tied": [[0, 1]], "level": [[0, 1]], "n_irrelevant": [8]}
 WEIGHTS = {"weight_better": [[0, 4]], "weight_tied": [[0, 1]], "weight_total": [9]}
 
@@ -521,7 +468,7 @@ def test_bad_rankings_are_refused(change, said):
         (lambda s: s.expected(metric("ap"), -1), "n_negatives must be >= 0, got -1"),
         (lambda s: s.expected(metric("ap"), 9), "n_negatives must be <= 8, the irrelevant"),
         (lambda s: s.variance(metric("ap"), [9]), "n_negatives must be <= 8, the irrelevant"),
-        (lambda s: s.draw(9, np.random.default_rng(1)), "n_negatives must be <= 8"),
+        (lambda s: s.pmf(9), "n_negatives must be <= 8"),
         (lambda s: s.pmf([1, 2]), "n_negatives must be one number or have shape (1,)"),
         (lambda s: s.pmf(2, reach=0), "reach must be a whole number >= 1, got 0"),
         (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),

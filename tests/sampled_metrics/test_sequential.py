@@ -11,8 +11,9 @@ from scipy.stats import binom
 
 import sampled_metrics as sm
 from sampled_metrics import planning
+from sampled_metrics.expected_races import expected_scores
 from sampled_metrics.ranking.intervals import RankIntervals
-from sampled_metrics.sequential import _decide, _Pair, expected_scores, race
+from sampled_metrics.sequential import _decide, _Pair, race
 
 
 def by_table(scores):

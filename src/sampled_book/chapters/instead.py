@@ -30,7 +30,7 @@ class Bench:
     def __init__(
         self, folder: str | Path = "", metric_or_name: str = "recall@10", n_negatives: int = 100
     ) -> None:
-        self.of, self.n_negatives = metric(metric_or_name).name, n_negatives
+        self.metric_name, self.n_negatives = metric(metric_or_name).name, n_negatives
         tables = {kind: evidence.every(kind, folder) for kind in evidence.KINDS}
         data_names = set(tables["errors"].query("m == @n_negatives")["data"])
         self.where = {
@@ -45,14 +45,16 @@ class Bench:
     def cell(self, kind: str) -> pd.DataFrame:
         """The rows of a table with the metric and the number of negatives, without replacement."""
         table = self.tables[kind]
-        in_cell = (table["metric"] == self.of) & (table["m"] == self.n_negatives)
+        in_cell = (table["metric"] == self.metric_name) & (table["m"] == self.n_negatives)
         return table[in_cell & ~table["replacement"]] if "replacement" in table else table[in_cell]
 
     def means(self, name: str) -> pd.DataFrame:
         """:func:`sampled_book.experiments.protocols.means` of a data set."""
         errors = self.tables["errors"]
         shares = benchmark.shares_above(name, self.where[name])
-        return protocols.means(errors[errors["data"] == name], shares, self.of, self.n_negatives)
+        return protocols.means(
+            errors[errors["data"] == name], shares, self.metric_name, self.n_negatives
+        )
 
 
 def fewer_users(bench: Bench) -> Found:
@@ -93,7 +95,9 @@ def order(bench: Bench) -> Found:
 def enough(bench: Bench) -> Found:
     """As large a share of the catalogue as is enough on all other data sets is enough."""
     table = bench.tables["pairs"]
-    orders = evidence.naive_orders(table[~table["replacement"] & (table["metric"] == bench.of)])
+    orders = evidence.naive_orders(
+        table[~table["replacement"] & (table["metric"] == bench.metric_name)]
+    )
     share_rows = evidence.enough_negatives(orders, bench.candidates).set_index("data")
     return {
         str(name): (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
@@ -219,7 +223,7 @@ def moved(bench: Bench) -> pd.DataFrame:
     deviation).
     """
     table = bench.tables["errors"]
-    naive_rows = table[(table["metric"] == bench.of) & (table["estimator"] == "naive")]
+    naive_rows = table[(table["metric"] == bench.metric_name) & (table["estimator"] == "naive")]
     naive_rows = naive_rows[naive_rows["recommender"] != protocols.FLOOR]
     naive_rows = naive_rows.assign(report=naive_rows["exact"] + naive_rows["bias"])
     rows = []
@@ -251,8 +255,10 @@ def most_tied(bench: Bench) -> pd.DataFrame:
         data_effects = effects[effects["data"] == name]
         row = data_effects.sort_values("moved").iloc[-1]
         ranks = benchmark.ranks(name, path)[row["recommender"]]
-        ends = [ranks.evaluate(bench.of, ties).mean() for ties in ("optimistic", "pessimistic")]
-        among_all = (ends[0] - ends[1]) / ranks.evaluate(bench.of).mean()
+        ends = [
+            ranks.evaluate(bench.metric_name, ties).mean() for ties in ("optimistic", "pessimistic")
+        ]
+        among_all = (ends[0] - ends[1]) / ranks.evaluate(bench.metric_name).mean()
         rows.append((name, row["recommender"], row["moved"], among_all))
     return pd.DataFrame(rows, columns=["Data", "Recommender", "Among negatives", "Among all"])
 
@@ -260,4 +266,6 @@ def most_tied(bench: Bench) -> pd.DataFrame:
 def reversed_by(bench: Bench, name: str) -> pd.Series:
     """:func:`sampled_book.experiments.protocols.reversed_orders` of a data set."""
     pairs = bench.tables["pairs"]
-    return protocols.reversed_orders(bench.means(name), pairs[pairs["data"] == name], bench.of)
+    return protocols.reversed_orders(
+        bench.means(name), pairs[pairs["data"] == name], bench.metric_name
+    )

@@ -11,15 +11,13 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import (
-    expected_differences,
-)
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
 from ..data import datasets
 from ..display import figures
 from ..display.tables import Frame, Texts
+from ..experiments.theory import expected_differences
 from .inconsistency import Course
 
 

@@ -221,18 +221,18 @@ class ListOf:
     'a list of 1 to 3 different values, each a whole number from 1 to 500'
     """
 
-    each: Parameter
+    element: Parameter
     at_least: int = 1
     at_most: int = 20
     distinct: bool = True
 
     @property
     def meaning(self) -> str:
-        return self.each.meaning
+        return self.element.meaning
 
     @property
     def unit(self) -> str:
-        return self.each.unit
+        return self.element.unit
 
     @property
     def allowed(self) -> str:
@@ -240,13 +240,13 @@ class ListOf:
         if self.at_least == self.at_most:
             length = f"{self.at_least}"
         values = "different values" if self.distinct else "values"
-        return f"a list of {length} {values}, each {self.each.allowed}"
+        return f"a list of {length} {values}, each {self.element.allowed}"
 
     def accepts(self, value: object) -> bool:
         return (
             isinstance(value, list)
             and self.at_least <= len(value) <= self.at_most
-            and all(map(self.each.accepts, value))
+            and all(map(self.element.accepts, value))
             and (not self.distinct or len(set(value)) == len(value))
         )
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from sampled_metrics import Protocol, _confidence, evaluation, metric, planning
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.numerics.betting import against
+from sampled_metrics.numerics.betting import interval
 from sampled_metrics.results import Comparison, Estimates
 
 from ..data import datasets
@@ -209,10 +209,11 @@ def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
     ranks_b = np.full((trials, 20), 12)
     drawn = (protocol.draw(ranks_b, rng) - protocol.draw(ranks_a, rng)) / 100
     error_rate = 1.0 - _confidence.CONFIDENCE
+    intervals = [interval(values, -1.0, 1.0, error_rate) for values in drawn]
     return {
         "log_trials": trials,
         "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= error_rate).sum()),
-        "log_bet": sum(against(values, -1.0, 1.0)[1] <= error_rate for values in drawn),
+        "log_bet": sum(low > 0 or high < 0 for low, high in intervals),
     }
 
 

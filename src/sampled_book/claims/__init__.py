@@ -74,7 +74,7 @@ class Source:
 class Claim:
     """One entry of the ledger.
 
-    `source` is where it is published first, `also` other places. `claim` is in our words;
+    `source` is where it is published first, `other_sources` other places. `claim` is in our words;
     `published` is the number, formula or order that the check compares with. `check` names the
     function that computes our value, as "module.name", `args` its further arguments. `chapter` is
     the label of the chapter that explains it.
@@ -87,7 +87,7 @@ class Claim:
     check: str
     chapter: str
     args: Mapping[str, Any]
-    also: tuple[Source, ...] = ()
+    other_sources: tuple[Source, ...] = ()
 
 
 @cache
@@ -97,12 +97,9 @@ def load(path: Path = PATH) -> tuple[Claim, ...]:
     entries = yaml.load(path.read_text(encoding="utf-8"), loader)
     return tuple(
         Claim(
-            **entry
-            | {
-                "source": Source(**entry["source"]),
-                "args": entry.get("args", {}),
-                "also": tuple(Source(**source) for source in entry.get("also", [])),
-            }
+            source=Source(**entry.pop("source")),
+            other_sources=tuple(Source(**source) for source in entry.pop("also", [])),
+            **{"args": {}} | entry,
         )
         for entry in entries
     )

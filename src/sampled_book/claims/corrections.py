@@ -445,18 +445,23 @@ def criterion_improved(published: str, m: int, kinds: list[str]) -> Finding:
     """The criteria, of "bias, mean squared error", that a correction brings down over all ranks."""
     ranks = np.arange(1, N_ITEMS + 1)
     improved, shown = [], []
-    for name, gamma, error in (("bias", 0.0, Estimator.bias), ("mean squared error", 1.0, None)):
+    for name, gamma, variance in (
+        ("bias", 0.0, None),
+        ("mean squared error", 1.0, Estimator.variance),
+    ):
         ratios = []
         for kind in kinds:
             protocol = Protocol(N_ITEMS, m)
             correction = estimators.bias_variance(metric(kind), protocol, gamma)
             plain = estimators.naive(metric(kind), protocol)
             errors = [
-                (error(estimator, ranks) ** 2).mean() if error else estimator.mse(ranks).mean()
+                (
+                    estimator.bias(ranks) ** 2 + (variance(estimator, ranks) if variance else 0.0)
+                ).mean()
                 for estimator in (correction, plain)
             ]
             ratios.append(float(errors[0] / errors[1]))
-        shown.append(f"squared bias {max(ratios):.2%}" if error else f"{name} {max(ratios):.2%}")
+        shown.append(f"{name if variance else 'squared bias'} {max(ratios):.2%}")
         if max(ratios) < 1:
             improved.append(name)
     text = f"at most, of the uncorrected one, m = {m}: {', '.join(shown)}"

@@ -17,9 +17,9 @@ import mpmath as mp
 import numpy as np
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
+from ..experiments.theory import expected_differences
 from ..reference.enumeration import DIGITS, digits_pmf, every_sample, exact_pmf
 from .algebra import Cases, checked, compared, evaluate, exact_metric, same
 from .finding import Finding, Printed, Trial, judge, read_list

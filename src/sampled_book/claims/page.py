@@ -124,7 +124,7 @@ def _card(claim: Claim, finding: Finding, named: bool = True) -> str:
     else:
         sentences.append(f"**{LABELS[finding.status]}**.")
     sentences.append(_plain(finding.evidence))
-    places = "; also ".join([_place(claim.source), *map(_place, claim.also)])
+    places = "; also ".join([_place(claim.source), *map(_place, claim.other_sources)])
     return "\n".join(
         [
             f'<span id="{claim.id}"></span>{_plain(claim.claim)}',

@@ -1,16 +1,12 @@
 """Checks of ekstrand2017's experiment: its data, and four recommenders among random decoys.
 
 All of it rests on the study bundled with the package, for two data sets, and no decoy is drawn.
-The paper does not define nDCG. The authors' software takes ratings for gains and discounts by
-1 / max(1, log2(rank)), so both that and the nDCG of chapter 1 are tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,158 +15,31 @@ from scipy.special import gammaln
 from sampled_metrics import metric
 from sampled_metrics._confidence import NORMAL_QUANTILE
 
-from ..data.study import BUNDLED, Study, bundled_study, standing
+from ..data.study import BUNDLED, standing
 from ..experiments.theory import HANDFUL, Standing
-from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
-
-Floats = NDArray[np.float64]
-
-PAIRS = "concordant pairs"  # how the test items alone are judged
-
-SHORT = {"ml-100k": "100K", "ml-1m-2998": "1M"}
-ORDER = ("Popular", "PersMean", "Item-Item", "FunkSVD")
-RATED = ORDER[1:]  # those that use the ratings
-FILTERS = ORDER[2:]  # the collaborative filters
-#: Metrics of the paper in lists of 10, and those of longer lists.
-SHORT_LISTS = tuple(f"{kind}@10" for kind in ("precision", "recall", "rr", "ap", "ndcg"))
-LONG_LISTS = tuple(
-    f"{kind}@{k}" for kind in ("precision", "recall", "rr", "ap", "ndcg") for k in (25, 100)
+from .decoy_study import (
+    CHAPTER_1,
+    FILTERS,
+    LONG_LISTS,
+    ORDER,
+    PAIRS,
+    RATED,
+    SHORT,
+    SHORT_LISTS,
+    SOFTWARE,
+    Case,
+    Curves,
+    Floats,
+    check_of_each,
+    curves,
+    fraction_of,
+    on_both_data_sets,
+    on_both_definitions,
+    standing_of_means,
+    study,
+    text_by_data,
 )
-SOFTWARE = "nDCG takes ratings for gains and discounts by log2(rank), as the authors' software does"
-CHAPTER_1 = "nDCG is that of chapter 1"
-
-#: Whether a claim holds in one case, and what to show of it.
-Case = tuple[bool, str]
-
-
-@cache
-def study(data: str) -> Study:
-    """The bundled study of a data set."""
-    return bundled_study(data)
-
-
-class Curves(NamedTuple):
-    """A metric for each recommender at growing numbers of decoys, all unrated items the last."""
-
-    decoys: NDArray[np.int64]
-    of: dict[str, Floats]
-    stands: list[Standing]
-
-    def behind(self, name: str) -> Floats:
-        """Popular's lead over a recommender."""
-        return self.of["Popular"] - self.of[name]
-
-    def fraction(self, name: str) -> Floats:
-        """The fraction of Popular's value that a recommender has."""
-        return np.asarray(self.of[name] / self.of["Popular"])
-
-    def at(self, n: int) -> int:
-        """Index of the number of decoys nearest to n, on a logarithmic scale."""
-        return int(np.argmin(np.abs(np.log(self.decoys / n))))
-
-
-@cache
-def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curves]:
-    """Expected metrics of this package, at every `step`-th of the bundled numbers of decoys."""
-    bundled = study(data)
-    pool = bundled.n_irrelevant
-    grid = np.array(bundled.facts["software"]["decoys"])[::step]
-    lists = sorted({metric(kind).k or 0 for kind in kinds})
-    metrics = [metric(kind) for kind in kinds] + [metric(f"hit@{k}") for k in lists]
-    table = {
-        name: [sets.expected(metrics, np.minimum(n, pool)) for n in grid]
-        + [np.array([sets.evaluate(each) for each in metrics])]
-        for name, sets in bundled.sets.items()
-    }
-    curves_by_kind = {}
-    for i, kind in enumerate(kinds):
-        hit_index = len(kinds) + lists.index(metric(kind).k or 0)
-        stands = [
-            Standing.of(
-                {name: rows[size_index][i] for name, rows in table.items()},
-                {name: rows[size_index][hit_index] for name, rows in table.items()},
-            )
-            for size_index in range(len(grid) + 1)
-        ]
-        means = {name: np.array([each.means[name] for each in stands]) for name in table}
-        curves_by_kind[kind] = Curves(np.append(grid, pool.max()), means, stands)
-    return curves_by_kind
-
-
-@cache
-def curves(data: str, kind: str, definition: str = CHAPTER_1) -> Curves:
-    """Curves of a metric; under the software's definition only nDCG differs."""
-    if definition == SOFTWARE and kind.startswith("ndcg"):
-        facts = study(data).facts["software"]
-        decoys = np.append(facts["decoys"], study(data).n_irrelevant.max())
-        means = {name: np.array(v)[:, 0] for name, v in facts[kind].items()}
-        stands = [_standing_of_means(data, means, i) for i in range(len(decoys))]
-        return Curves(decoys, means, stands)
-    is_short = kind in SHORT_LISTS
-    return exact_curves(data, SHORT_LISTS if is_short else LONG_LISTS, 2 if is_short else 6)[kind]
-
-
-def _standing_of_means(data: str, means: dict[str, Floats], size_index: int) -> Standing:
-    """The standing from means alone: as values are in [0, 1], a difference rests on at least its
-    sum over users.
-    """
-    users = {
-        (a, b): int(abs(means[a][size_index] - means[b][size_index]) * study(data).n_users)
-        for a, b in combinations(means, 2)
-    }
-    return Standing({name: float(row[size_index]) for name, row in means.items()}, users)
-
-
-def _everywhere(case: Callable[[str, str], Case]) -> Finding:
-    """Try a claim on both data sets under both definitions of nDCG, then under one, then on one."""
-    outcomes = {
-        (d, definition): case(d, definition)
-        for d in BUNDLED
-        for definition in (CHAPTER_1, SOFTWARE)
-    }
-
-    def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
-        keys = [(d, definition) for definition in definitions for d in data]
-        texts = {
-            definition: _by_data({d: outcomes[d, definition][1] for d in data})
-            for definition in definitions
-        }
-        if len(definitions) == 2 and texts[CHAPTER_1] != texts[SOFTWARE]:
-            shown = f"{texts[CHAPTER_1]}; with the software's nDCG {texts[SOFTWARE]}"
-        else:
-            shown = texts[definitions[0]]
-        return Trial(shown, all(outcomes[key][0] for key in keys), setting)
-
-    all_definitions = (CHAPTER_1, SOFTWARE)
-    return judge(
-        trial("", BUNDLED, all_definitions),
-        trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
-        trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
-        *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), all_definitions) for d in BUNDLED),
-        unsettled=OWN_RUNS,
-    )
-
-
-def _by_data(texts: Mapping[str, str]) -> str:
-    return "; ".join(f"{SHORT[data]}: {text}" for data, text in texts.items())
-
-
-def _on_each(case: Callable[[str], Case]) -> Trial:
-    """Try a claim that does not depend on the definition of nDCG on both data sets."""
-    outcomes = {data: case(data) for data in BUNDLED}
-    text = _by_data({data: shown for data, (_, shown) in outcomes.items()})
-    return Trial(text, all(holds for holds, _ in outcomes.values()))
-
-
-def _for_each(unsettled: str = "") -> Callable[..., Callable[..., Finding]]:
-    """Decorator: make a check of a case that does not depend on the definition of nDCG."""
-    return made_by(lambda case: judge(_on_each(case), unsettled=unsettled))
-
-
-def _fraction(text: str) -> float:
-    numerator, denominator = text.split("/")
-    return int(numerator) / int(denominator)
-
+from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
 
 # --- the data -------------------------------------------------------------------------------------
 
@@ -223,10 +92,10 @@ def cell_of_row(
     return judge(Trial(f"{text}, from the other cells of the row", holds))
 
 
-@_for_each()
+@check_of_each()
 def mostly_unrated(data: str, published: str) -> Case:
     """That most pairs of user and item have no rating, as in "> 1/2" of them."""
-    limit = _fraction(published.removeprefix(">"))
+    limit = fraction_of(published.removeprefix(">"))
     facts = study(data).facts
     share = 1 - facts["ratings"] / (facts["users"] * facts["items"])
     return share > limit, f"{share:.1%}"
@@ -238,7 +107,7 @@ def _rated(data: str) -> NDArray[np.int64]:
     return np.asarray(bundled.facts["items"] - bundled.n_irrelevant)
 
 
-@_for_each()
+@check_of_each()
 def rated_per_user(data: str, published: str, share: float) -> Case:
     """That so large a share of the users has rated a number of items in a range, "10, 999"."""
     low, high = (int(part) for part in published.split(","))
@@ -255,7 +124,7 @@ def against_rated(published: str, one_in: int, items: int) -> Finding:
     one_of(published, "low", "high")
     good, medians = items / one_in, {data: float(np.median(_rated(data))) for data in BUNDLED}
     low, high = good < min(medians.values()), good > max(medians.values())
-    typical = _by_data({data: f"{number:g}" for data, number in medians.items()})
+    typical = text_by_data({data: f"{number:g}" for data, number in medians.items()})
     text = f"{good:g} of {items:,} items; the median user has rated {typical}"
     trials = [Trial(text, {"low": low, "high": high}[published])]
     if published == "high":
@@ -263,17 +132,17 @@ def against_rated(published: str, one_in: int, items: int) -> Finding:
     return judge(*trials)
 
 
-@_for_each()
+@check_of_each()
 def enough_ratings(data: str, published: str) -> Case:
     """That every user has so many ratings and more, so that the test sets can hold them all."""
     least = int(_rated(data).min())
     return least >= int(published), f"{least} ratings or more"
 
 
-@_for_each()
+@check_of_each()
 def mostly_unpopular(data: str, published: str) -> Case:
     """That most items have fewer ratings than the mean item, as in "> 1/2" of them."""
-    limit = _fraction(published.removeprefix(">"))
+    limit = fraction_of(published.removeprefix(">"))
     counts = study(data).item_counts
     share = float((counts < counts.mean()).mean())
     return share > limit, f"{share:.1%} of {counts.size:,} items"
@@ -282,20 +151,20 @@ def mostly_unpopular(data: str, published: str) -> Case:
 # --- popularity -----------------------------------------------------------------------------------
 
 
-@_for_each()
+@check_of_each()
 def separates(data: str, published: str) -> Case:
     """That Popular separates test items from unrated ones: its mean AUC is above, as in "> 3/4"."""
-    limit = _fraction(published.removeprefix(">"))
+    limit = fraction_of(published.removeprefix(">"))
     auc = {
         name: float(sets.evaluate(metric("auc")).mean()) for name, sets in study(data).sets.items()
     }
     return auc["Popular"] > limit, listed(auc, ".3f")
 
 
-@_for_each()
+@check_of_each()
 def tested_more_often(data: str, published: str) -> Case:
     """The share of the test items that the most rated tenth of all items has, as in "> 1/10"."""
-    limit = _fraction(published.removeprefix(">"))
+    limit = fraction_of(published.removeprefix(">"))
     bundled = study(data)
     share = float((bundled.popularity >= np.quantile(bundled.item_counts, 0.9)).mean())
     return share > limit, f"{share:.0%}"
@@ -320,7 +189,7 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
     limit = float(Printed.parse(published).value)
 
     def trial(chance: dict[str, float], size: int, setting: str) -> Trial:
-        text = _by_data({data: f"{p:.3f}" for data, p in chance.items()})
+        text = text_by_data({data: f"{p:.3f}" for data, p in chance.items()})
         return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
 
     largest_size = max(
@@ -338,7 +207,7 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
     )
 
 
-@_for_each()
+@check_of_each()
 def similar_in_full_set(data: str, published: str, within: float, share: float) -> Case:
     """That for such a share of the test items so many other items have about as many ratings."""
     claimed = int(published)
@@ -375,7 +244,7 @@ def better_predictor(published: str, n: int) -> Finding:
         )
         return sign * (sampled - full) > 1e-9, f"{sampled:.4f}, of all {full:.4f}"
 
-    plain, ahead = _on_each(auc), _on_each(lead)
+    plain, ahead = on_both_data_sets(auc), on_both_data_sets(lead)
     return judge(
         Trial(f"AUC of Popular {plain.ours}", plain.holds),
         Trial(
@@ -390,7 +259,7 @@ def better_predictor(published: str, n: int) -> Finding:
 # --- the figures ----------------------------------------------------------------------------------
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def peaks_at(data: str, definition: str, published: str, kind: str) -> Case:
     """Where the lead of Popular is largest: with the "fewest" decoys, with "all" or a "moderate"
     number of them.
@@ -402,21 +271,21 @@ def peaks_at(data: str, definition: str, published: str, kind: str) -> Case:
     return places == {published}, "N = " + ", ".join(f"{kind_curves.decoys[i]:,}" for i in peaks)
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def wider_than_at_the_ends(data: str, definition: str, published: str, kind: str) -> Case:
     """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
     size = int(Printed.parse(published).value)
     kind_curves = curves(data, kind, definition)
-    rows = {name: kind_curves.behind(name)[[0, kind_curves.at(size), -1]] for name in RATED}
+    rows = {name: kind_curves.behind(name)[[0, kind_curves.index_of(size), -1]] for name in RATED}
     holds = all(a < b > c for a, b, c in rows.values())
     text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
     return holds, text
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def low_at(data: str, definition: str, published: str, end: str, kind: str) -> Case:
     """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
-    limit, place = _fraction(published.removeprefix("<")), {"5": 0, "all": -1}[end]
+    limit, place = fraction_of(published.removeprefix("<")), {"5": 0, "all": -1}[end]
     kind_curves = curves(data, kind, definition)
     share = {
         name: float(kind_curves.behind(name)[place] / kind_curves.behind(name).max())
@@ -425,7 +294,7 @@ def low_at(data: str, definition: str, published: str, end: str, kind: str) -> C
     return max(share.values()) < limit, listed(share, ".0%") + " of the peak"
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def fraction_rises(
     data: str, definition: str, published: str, kinds: list[str], at_least: float
 ) -> Case:
@@ -439,12 +308,12 @@ def fraction_rises(
     return min(shares) >= at_least, f"at {min(shares):.0%} of the steps or more"
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def opposite_ways(data: str, definition: str, published: str, kind: str) -> Case:
     """That from this N to all items the absolute lead falls and the proportional one grows."""
     size = int(Printed.parse(published).value)
     kind_curves = curves(data, kind, definition)
-    i = kind_curves.at(size)
+    i = kind_curves.index_of(size)
     rows = {
         name: (
             kind_curves.behind(name)[i] - kind_curves.behind(name)[-1],
@@ -466,7 +335,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
 
     def steepest(kind_curves: Curves, name: str) -> float:
         decoys = kind_curves.decoys[:-1]
-        i = int(np.argmin(np.diff(kind_curves.of[name][:-1]) / np.diff(np.log(decoys))))
+        i = int(np.argmin(np.diff(kind_curves.values[name][:-1]) / np.diff(np.log(decoys))))
         return float(np.sqrt(decoys[i] * decoys[i + 1]))
 
     def trial(definition: str, setting: str) -> Trial:
@@ -479,7 +348,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
         }
         ratios = [a / b for a, b in zip(*shares.values(), strict=True)]
         differ = all(max(r, 1 / r) > factor for r in ratios)
-        text = _by_data({d: ", ".join(f"{s:.1%}" for s in row) for d, row in shares.items()})
+        text = text_by_data({d: ", ".join(f"{s:.1%}" for s in row) for d, row in shares.items()})
         return Trial(f"{text} of the unrated items", differ == (published[0] == "n"), setting)
 
     return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
@@ -534,7 +403,7 @@ def order_kept(published: str, kinds: list[str]) -> Finding:
     reversals = {data: _reversed(data, metric_names) for data in BUNDLED}
 
     def shown(pairs: dict[str, list[str]]) -> str:
-        return _by_data({data: ", ".join(texts) or "no pair" for data, texts in pairs.items()})
+        return text_by_data({data: ", ".join(texts) or "no pair" for data, texts in pairs.items()})
 
     counted = {
         data: [
@@ -588,12 +457,12 @@ def significance_depends(published: str, kind: str, z: float = NORMAL_QUANTILE) 
         )
         return bool(varying) == (published == "depends"), text or "none"
 
-    trial = _on_each(case)
+    trial = on_both_data_sets(case)
     shown = f"z with {', '.join(map(str, sizes))} and all decoys: {trial.ours}"
     return judge(Trial(shown, trial.holds), unsettled=OWN_RUNS)
 
 
-@_for_each(OWN_RUNS)
+@check_of_each(OWN_RUNS)
 def similar_patterns(data: str, published: str, at_least: float) -> Case:
     """The metrics of which the first two observations on nDCG hold, the first on lists of 10.
 
@@ -615,14 +484,14 @@ def similar_patterns(data: str, published: str, at_least: float) -> Case:
     return holds, ", ".join(texts)
 
 
-@made_by(_everywhere)
+@made_by(on_both_definitions)
 def advantage_among(
     data: str, definition: str, published: str, sizes: list[int], kinds: list[str]
 ) -> Case:
     """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
     sign = {"decreases": 1, "increases": -1}[published]
     rises = [
-        float(kind_curves.fraction(name)[kind_curves.at(n)] - kind_curves.fraction(name)[-1])
+        float(kind_curves.fraction(name)[kind_curves.index_of(n)] - kind_curves.fraction(name)[-1])
         for kind in kinds
         for kind_curves in [curves(data, kind, definition)]
         for name in FILTERS
@@ -634,7 +503,7 @@ def advantage_among(
 
 def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
     """The part of the variance of a mean over users that is due to decoys, as in "> 1/10"."""
-    limit = _fraction(published.removeprefix(">"))
+    limit = fraction_of(published.removeprefix(">"))
 
     def trial(sizes: list[int], setting: str) -> Trial:
         least, texts = 1.0, {}
@@ -646,7 +515,7 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
                 least = min(least, *row)
                 parts.append(f"{min(row):.0%} to {max(row):.0%} at N = {n:,}")
             texts[data] = ", ".join(parts)
-        return Trial(_by_data(texts), least > limit, setting)
+        return Trial(text_by_data(texts), least > limit, setting)
 
     smaller_sizes = sizes[:-1]
     return judge(
@@ -656,7 +525,7 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
     )
 
 
-@_for_each()
+@check_of_each()
 def last_on_test_items(data: str, published: str, kind: str) -> Case:
     """The recommender that orders the test items alone worst, by the users' own ratings."""
     facts = study(data).facts["effectiveness"][kind]
@@ -664,7 +533,7 @@ def last_on_test_items(data: str, published: str, kind: str) -> Case:
     return min(means, key=lambda name: means[name]) == published, listed(means, ".3f")
 
 
-@_for_each()
+@check_of_each()
 def other_question(data: str, published: str, kind: str) -> Case:
     """Whether the test items alone say how items are found among all: "no", if orders differ."""
     one_of(published, "yes", "no")
@@ -682,10 +551,10 @@ def other_question(data: str, published: str, kind: str) -> Case:
 def _test_items_alone(data: str) -> Standing:
     """The standing by the share of test items' pairs that are in the users' order."""
     means = study(data).facts["effectiveness"][PAIRS]
-    return _standing_of_means(data, {name: np.array(means[name][:1]) for name in ORDER}, 0)
+    return standing_of_means(data, {name: np.array(means[name][:1]) for name in ORDER}, 0)
 
 
-@_for_each()
+@check_of_each()
 def without_ratings(data: str, published: str, kinds: list[str]) -> Case:
     """The value that metrics of the test items alone have for every recommender without ratings."""
     printed = Printed.parse(published)
@@ -726,7 +595,7 @@ def _among_all(data: str, kinds: tuple[str, ...]) -> dict[str, Standing]:
     return {kind: standing(study(data).sets, metric(kind)) for kind in kinds}
 
 
-@_for_each("it is of earlier studies, with other data")
+@check_of_each("it is of earlier studies, with other data")
 def rank_consistent(data: str, published: str, kinds: list[str]) -> Case:
     """Whether two metrics order two recommenders alike: "mostly", that is not always."""
     one_of(published, "always", "mostly", "rarely")
@@ -757,7 +626,7 @@ def significant_by_metric(published: str, kinds: list[str], z: float = NORMAL_QU
     return judge(Trial(text, bool(texts) == (published == "differ")))
 
 
-@_for_each(OWN_RUNS)
+@check_of_each(OWN_RUNS)
 def clear_points(data: str, published: str, kinds: list[str], factor: float) -> Case:
     """Whether the numbers of decoys at which Popular's lead peaks are "one": within this factor."""
     one_of(published, "none", "one")
@@ -782,10 +651,11 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
         def case(data: str) -> Case:
             kind_curves = curves(data, kind)
             gaps = [
-                (kind_curves.behind(name)[kind_curves.at(n)] - kind_curves.behind(name)[-1])
+                (kind_curves.behind(name)[kind_curves.index_of(n)] - kind_curves.behind(name)[-1])
                 if not relative
                 else (
-                    kind_curves.fraction(name)[-1] - kind_curves.fraction(name)[kind_curves.at(n)]
+                    kind_curves.fraction(name)[-1]
+                    - kind_curves.fraction(name)[kind_curves.index_of(n)]
                 )
                 for name in RATED
                 for n in sizes
@@ -793,7 +663,7 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
             holds = min(gaps) > 0 if claims_more else max(gaps) <= 0
             return holds, f"{min(gaps):+.3f} to {max(gaps):+.3f}"
 
-        outcome = _on_each(case)
+        outcome = on_both_data_sets(case)
         measure = "as a fraction of Popular's value" if relative else "absolute lead"
         return Trial(f"{measure}: {outcome.ours}", outcome.holds, setting)
 

@@ -12,8 +12,8 @@ from sampled_metrics import metric
 
 from ..data.study import standings
 from ..experiments.theory import Standing
+from .decoy_study import study
 from .finding import OWN_RUNS, Finding, Trial, judge, read_list
-from .popularity import study
 
 DATA = ("ml-100k", "ml-1m-2998")
 #: What each way is called in a claim.

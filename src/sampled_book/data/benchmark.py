@@ -17,7 +17,6 @@ import json
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -30,31 +29,24 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import svds
 
 from sampled_metrics._validate import IntArray, as_written
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import bundle, datasets
+from .benchmark_recommenders import RECOMMENDERS, Entry, Scores
+from .benchmark_recommenders import SEED as SEED
 
 NAME = "sampled_book.data.benchmark"
 BUNDLE = datasets.BUNDLE / "benchmark"
-SEED = 12
 #: The metric that settings are chosen by, and of how many users at most.
 TUNED_BY, TUNED_ON = "ndcg@10", 2_000
-#: EASE inverts a matrix of items by items, so it is tuned among the most popular ones alone.
-EASE_ITEMS = 6_000
-#: Scores closer than this part of each other are level where sums of float64 are compared.
-TOLERANCE = 1e-11
 
 #: Scores that are held at a time.
 _BLOCK_SCORES = 1 << 21
 #: Upper ends of the bins of :func:`in_bins`: 0, and 256 from 10⁻⁶ to 1, each 5.6% above the last.
 _BINS = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 256)])
-
-#: Scores of some users (by number) for all items.
-Scores = Callable[[IntArray], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +62,7 @@ class Sequences:
     in_order: bool = True
 
     @classmethod
-    def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
+    def from_users(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
         """From numbers or words for items; no repeated ones, and no users with fewer than three."""
         distinct_items = [list(dict.fromkeys(user_items)) for user_items in users]
         long_enough = [user_items for user_items in distinct_items if len(user_items) >= 3]
@@ -133,7 +125,7 @@ def _parsed(text: str, source: str) -> Sequences:
     with contextlib.suppress(ValueError):  # words stay words
         users = [[int(item) for item in words] for words in users]
     try:
-        return Sequences.of(users)
+        return Sequences.from_users(users)
     except ValueError as problem:
         raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
 
@@ -169,7 +161,9 @@ def _s3rec(name: str) -> Sequences:
 def _movielens_100k() -> Sequences:
     """In order of time; of one user's ratings with one time, in the order of the file."""
     ratings = datasets.movielens("100k").sort_values(["user", "timestamp"], kind="stable")
-    return Sequences.of([user_items.tolist() for _, user_items in ratings.groupby("user")["item"]])
+    return Sequences.from_users(
+        [user_items.tolist() for _, user_items in ratings.groupby("user")["item"]]
+    )
 
 
 def _movielens_1m() -> Sequences:
@@ -180,7 +174,7 @@ def _movielens_1m() -> Sequences:
     split, rng = datasets.ncf_split(), np.random.default_rng(SEED)
     train = [rng.permutation(split.train[[user]].indices) for user in range(split.n_users)]
     users = [[*row, last] for row, last in zip(train, split.held_out, strict=True)]
-    return Sequences.of(users, in_order=False)
+    return Sequences.from_users(users, in_order=False)
 
 
 #: Name of each data set, and what reads it.
@@ -191,194 +185,6 @@ DATA: dict[str, Callable[[], Sequences]] = {
     "beauty": partial(_s3rec, "Beauty.txt"),
     "sports": partial(_s3rec, "Sports_and_Outdoors.txt"),
     "yelp": partial(_s3rec, "Yelp.txt"),
-}
-
-
-# --- the recommenders -----------------------------------------------------------------------------
-
-
-def _linear(histories: sp.csr_array, weights: Any) -> Scores:
-    """Sums of weights over a history."""
-    if sp.issparse(weights) and weights.nnz > 0.05 * np.prod(weights.shape):
-        weights = weights.toarray()
-    if sp.issparse(weights):
-        return lambda users: (histories[users] @ weights).toarray()
-    return lambda users: histories[users] @ weights
-
-
-def _neighbours(matrix: sp.csr_array, neighbours: int, kind: str = "Cosine") -> sp.csr_array:
-    """Similarities of the columns of a matrix, for each its nearest, by the library implicit."""
-    from implicit import nearest_neighbours
-    from implicit.utils import ParameterWarning
-
-    model = getattr(nearest_neighbours, f"{kind}Recommender")(K=neighbours, num_threads=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ParameterWarning)  # of its own weights, in another format
-        model.fit(sp.csr_matrix(matrix), show_progress=False)
-    return sp.csr_array(model.similarity)
-
-
-def popular(data: Sequences) -> Scores:
-    """How many users have the item."""
-    counts = np.bincount(data.items, minlength=data.n_items).astype(float)
-    return lambda users: np.tile(counts, (users.size, 1))
-
-
-def random(data: Sequences) -> Scores:
-    """A random order for each user."""
-    return lambda users: np.random.default_rng([SEED, users[0]]).random((users.size, data.n_items))
-
-
-def item_cosine(data: Sequences, neighbours: int) -> Scores:
-    """Item-based: cosines, each history item with its nearest items."""
-    return _linear(data.matrix, _neighbours(data.matrix, neighbours))
-
-
-def item_bm25(data: Sequences, neighbours: int) -> Scores:
-    """Item-based: similarities of BM25 weights (implicit's defaults)."""
-    return _linear(data.matrix, _neighbours(data.matrix, neighbours, "BM25"))
-
-
-def user_cosine(data: Sequences, neighbours: int) -> Scores:
-    """User-based: cosines of the user's nearest users, summed over those who have the item."""
-    nearest = _neighbours(sp.csr_array(data.matrix.T), neighbours)
-    return _linear(nearest, data.matrix)
-
-
-def ease(data: Sequences, l2: float) -> Scores:
-    """EASE (Steck, 2019), by LensKit, in float32."""
-    from lenskit.data import from_interactions_df
-    from lenskit.knn import EASEScorer
-    from lenskit.training import TrainingOptions
-
-    users = np.repeat(np.arange(data.n_users), np.diff(data.starts))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pandas, about LensKit's use of it
-        frame = pd.DataFrame({"user_id": users, "item_id": data.items})
-        dataset = from_interactions_df(frame)
-    model = EASEScorer(regularization=l2)
-    model.train(dataset, TrainingOptions(environment={"LK_EASE_SOLVER": "scipy"}))
-    learnt = np.unique(data.items)  # in whose order the library's weights must be
-    if not np.array_equal(model.items.numbers(learnt), np.arange(learnt.size)):
-        raise RuntimeError("LensKit numbers items in another order than theirs")
-    histories = sp.csr_array(data.matrix[:, learnt], dtype=np.float32)
-    if learnt.size == data.n_items:
-        return _linear(histories, model.weights)
-
-    def scores(block_users: IntArray) -> NDArray[np.float32]:
-        block_scores = np.zeros((block_users.size, data.n_items), np.float32)
-        block_scores[:, learnt] = histories[block_users] @ model.weights
-        return block_scores
-
-    return scores
-
-
-def _factors(model: Any, data: Sequences) -> Scores:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, "blas"):  # the library warns of nested threads otherwise
-        model.fit(sp.csr_matrix(data.matrix, dtype=np.float32), show_progress=False)
-    users, items = model.user_factors, model.item_factors
-    return lambda block_users: users[block_users] @ items.T
-
-
-def als(data: Sequences, alpha: float, regularization: float) -> Scores:
-    """Alternating least squares on implicit feedback (Hu et al., 2008), 64 factors, by implicit."""
-    from implicit.als import AlternatingLeastSquares
-
-    model = AlternatingLeastSquares(
-        factors=64,
-        alpha=alpha,
-        regularization=regularization,
-        iterations=15,
-        num_threads=1,
-        random_state=SEED,
-    )
-    return _factors(model, data)
-
-
-def bpr(data: Sequences, regularization: float) -> Scores:
-    """Bayesian personalised ranking (Rendle et al., 2009), 64 factors, by implicit."""
-    from implicit.bpr import BayesianPersonalizedRanking
-
-    model = BayesianPersonalizedRanking(
-        factors=64,
-        learning_rate=0.05,
-        regularization=regularization,
-        iterations=60,
-        num_threads=1,
-        random_state=SEED,
-    )
-    return _factors(model, data)
-
-
-def pure_svd(data: Sequences, factors: int) -> Scores:
-    """The matrix of zeros and ones, of lower rank (Cremonesi et al., 2010), by SciPy."""
-    matrix = data.matrix
-    start = np.random.default_rng(SEED).random(min(matrix.shape))
-    items = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start)[2]
-    users = matrix @ items.T
-    return lambda block_users: users[block_users] @ items
-
-
-def rp3beta(data: Sequences, alpha: float, beta: float) -> Scores:
-    """A random walk of three steps, less popularity (Paudel et al., 2016)."""
-    matrix = data.matrix
-    by_user, by_item = (np.maximum(matrix.sum(axis=axis), 1) for axis in (1, 0))
-    to_items = sp.csr_array(sp.diags_array(by_user**-alpha) @ matrix)
-    to_users = sp.csr_array(sp.diags_array(by_item**-alpha) @ matrix.T)
-    walk = to_users @ to_items @ sp.diags_array(by_item**-beta)
-    return _linear(matrix, sp.csr_array(walk))
-
-
-def markov(data: Sequences, smoothing: float) -> Scores:
-    """What came next after the user's last item, counted, plus a share of popularity."""
-    ends = data.starts[1:] - 1
-    inner = np.delete(np.arange(data.items.size), ends[ends >= data.starts[:-1]])
-    steps = sp.csr_array(
-        (np.ones(inner.size), (data.items[inner], data.items[inner + 1])),
-        shape=(data.n_items, data.n_items),
-    )
-    share = smoothing * np.bincount(data.items, minlength=data.n_items) / data.items.size
-    last = data.items[ends]
-    return lambda users: np.asarray(steps[last[users]].toarray() + share)
-
-
-def recent_cosine(data: Sequences, decay: float, neighbours: int) -> Scores:
-    """Item-based, each history item with `decay` of the weight of the next one."""
-    return _linear(data.aged(decay), _neighbours(data.matrix, neighbours))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """How a recommender learns, and the values of each setting: all combinations are tried."""
-
-    learn: Callable[..., Scores]
-    grid: Mapping[str, Sequence[float]]
-    tolerance: float = TOLERANCE  # 0 where scores are rounded to float32
-    by_time: bool = False
-    tuned_items: int | None = None  # how many of the most popular items it is tuned among
-
-
-NEAREST = (20, 100, 500)
-#: Name of each recommender.
-RECOMMENDERS: dict[str, Entry] = {
-    "Popular": Entry(popular, {}),
-    "Random": Entry(random, {}),
-    "Item cosine": Entry(item_cosine, {"neighbours": NEAREST}),
-    "Item BM25": Entry(item_bm25, {"neighbours": NEAREST}),
-    "User cosine": Entry(user_cosine, {"neighbours": NEAREST}),
-    "RP3beta": Entry(rp3beta, {"alpha": (0.6, 1.0), "beta": (0.2, 0.5, 0.8)}),
-    "PureSVD": Entry(pure_svd, {"factors": (16, 64, 128)}),
-    "Markov chain": Entry(markov, {"smoothing": (1.0, 100.0, 10_000.0)}, by_time=True),
-    "Recent cosine": Entry(
-        recent_cosine, {"decay": (0.5, 0.8, 0.95), "neighbours": (100, 500)}, by_time=True
-    ),
-    "ALS": Entry(als, {"alpha": (1.0, 10.0), "regularization": (1.0, 10.0, 50.0)}, tolerance=0.0),
-    "BPR": Entry(bpr, {"regularization": (0.001, 0.01, 0.05)}, tolerance=0.0),
-    "EASE": Entry(
-        ease, {"l2": (30.0, 100.0, 300.0, 1000.0)}, tolerance=0.0, tuned_items=EASE_ITEMS
-    ),
 }
 
 

@@ -354,7 +354,7 @@ def standings(
         return {name: values[metric_index] for name, values in values_by_name.items()}
 
     return [
-        Standing.of(
+        Standing.from_values(
             rows(i), None if metric.k is None else rows(len(metrics) + lists.index(metric.k))
         )
         for i, metric in enumerate(metrics)

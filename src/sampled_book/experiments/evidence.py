@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
 from math import log
@@ -38,7 +37,7 @@ from ..data import benchmark, bundle
 from ..data.bundled_log import simulate
 from ..display.tables import Lookup, Table
 from . import protocols
-from .theory import HANDFUL, users_behind
+from .theory import HANDFUL, moments, users_behind
 
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
@@ -72,50 +71,6 @@ _BLOCK = 1 << 22  # probabilities held at a time
 
 
 # --- exact expectations and variances -------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Moments of corrections, vectors over the sampled ranks, over all evaluations.
-
-    `mean` (recommenders, vectors): expectation of the average over users. `within`, of the same
-    shape: a user's variance from evaluation to evaluation, averaged over users. `between` (vectors,
-    recommenders, recommenders): covariance between users of their expectations.
-    """
-
-    mean: FloatArray
-    within: FloatArray
-    between: FloatArray
-
-
-def moments(
-    ranks: Sequence[RankIntervals],
-    vectors: FloatArray,
-    n_negatives: int,
-    replacement: bool,
-) -> Moments:
-    """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
-    users = ranks[0].n_candidates.size
-    column_means = vectors.mean(axis=0)
-    vectors = vectors - column_means  # centred first, so that constants have zero variance
-    expected = np.empty((len(ranks), users, vectors.shape[1]))
-    squares = np.empty((len(ranks), vectors.shape[1]))
-    step = max(1, _BLOCK // (n_negatives + 1))
-    for row, intervals in enumerate(ranks):
-        second_moments = np.zeros(vectors.shape[1])
-        for start in range(0, users, step):
-            part = slice(start, start + step)
-            part_intervals = RankIntervals(
-                intervals.n_better[part], intervals.n_tied[part], intervals.n_candidates[part]
-            )
-            pmf = part_intervals.sampled_pmf(n_negatives, replacement)
-            expected[row, part] = pmf @ vectors
-            second_moments += (pmf @ vectors**2).sum(axis=0)
-        squares[row] = second_moments / users
-    within_variance = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
-    centred = expected - expected.mean(axis=1, keepdims=True)
-    between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
-    return Moments(expected.mean(axis=1) + column_means, within_variance, between)
 
 
 def corrections(
@@ -182,33 +137,17 @@ def exact(
     }
     errors, pairs = [], []
     for column, (metric_name, name) in enumerate(correction_values):
-        mean, within_variance, between = (
-            corrected_moments.mean[:, column],
-            corrected_moments.within[:, column],
-            corrected_moments.between[column],
-        )
+        mean, between = corrected_moments.mean[:, column], corrected_moments.between[column]
+        within_variance = corrected_moments.within[:, column]
         for i, recommender in enumerate(names):
             error = float(np.sqrt((within_variance[i] + between[i, i]) / sizes.size))
-            bias, sd = (
-                mean[i] - truth[metric_name][recommender],
-                float(np.sqrt(within_variance[i] / sizes.size)),
-            )
+            exact_value = truth[metric_name][recommender]
+            bias, sd = mean[i] - exact_value, float(np.sqrt(within_variance[i] / sizes.size))
             half_width = _REACH * error
             covered = _chance(bias + half_width, error) - _chance(bias - half_width, error)
             rmse = float(np.hypot(bias, sd))
-            errors.append(
-                (
-                    metric_name,
-                    name,
-                    recommender,
-                    truth[metric_name][recommender],
-                    bias,
-                    sd,
-                    rmse,
-                    error,
-                    covered,
-                )
-            )
+            row = metric_name, name, recommender, exact_value, bias, sd, rmse, error, covered
+            errors.append(row)
         for a, b in _pairs(names):
             i, j = names.index(a), names.index(b)
             gap = truth[metric_name][a] - truth[metric_name][b]
@@ -222,19 +161,10 @@ def exact(
                 for lead in (expected_lead, -expected_lead)
             ]
             difference = 0.0 if abs(expected_lead) < _ROUNDING else float(mean[i] - mean[j])
-            pairs.append(
-                (
-                    metric_name,
-                    name,
-                    a,
-                    b,
-                    gap,
-                    users_by_pair[metric_name, a, b],
-                    difference,
-                    _chance(-expected_lead, sd),
-                    *probabilities,
-                )
-            )
+            wrong = _chance(-expected_lead, sd)
+            users = users_by_pair[metric_name, a, b]
+            pair = metric_name, name, a, b, gap, users, difference, wrong, *probabilities
+            pairs.append(pair)
     columns = ["metric", "estimator", "recommender", "exact", "bias", "sd", "rmse", "error"]
     pair_columns = ["metric", "estimator", "first", "second", "exact", "users", "expected"]
     return (

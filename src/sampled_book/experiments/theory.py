@@ -7,11 +7,12 @@ which sampling reverses an order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
@@ -29,9 +30,12 @@ from sampled_metrics._validate import (
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator, Prior
 from sampled_metrics.metrics import relevant_set
-from sampled_metrics.numerics.distributions import log_law
+from sampled_metrics.numerics.distributions import log_pmf
 from sampled_metrics.protocol import Design, checked, one_size
+from sampled_metrics.ranking.intervals import RankIntervals
 
+#: Entries of a distribution of sampled ranks that are held at once.
+_PROBABILITIES = 1 << 22
 #: Entries of a conditional distribution that are held at once.
 _BLOCK = 1 << 20
 #: Leads that add up to less than this share of all leads are level up to rounding.
@@ -77,7 +81,7 @@ class Standing:
         return hash((*self.means.items(), *self.users.items(), *self.hits.items()))
 
     @classmethod
-    def of(
+    def from_values(
         cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
     ) -> Standing:
         """Make the standing from each user's metric, or its expectation over samples.
@@ -219,6 +223,91 @@ def draw_set(
     return np.cumsum(drawn[..., :-1], axis=-1) + np.arange(1, ordered.size + 1)
 
 
+def draw_ranks(
+    sets: RelevantSets,
+    n_negatives: ArrayLike,
+    rng: int | np.random.Generator,
+    *,
+    replacement: bool = False,
+    weighted: bool = False,
+) -> IntArray:
+    """Draw the negatives of every ranking once and break ties: one simulated run.
+
+    Returns the rank of each relevant item among the negatives and the other relevant items,
+    (n_rankings, n_relevant), in the order of the items. Other arguments and errors as
+    :meth:`sampled_metrics.RelevantSets.pmf`.
+
+    >>> draw_ranks(RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8]), 4, rng=1)
+    array([[5, 1],
+           [3, 1]])
+    """
+    places, draws_left = sets._drawn(n_negatives, replacement, weighted)
+    relevant, rng = sets.n_better.shape[1], generator(rng)
+
+    def draw(marked: IntArray) -> IntArray:
+        """How many of the negatives left to draw are among the marked candidates left."""
+        pool = places.total - passed
+        if places.repeat:
+            return np.asarray(rng.binomial(draws_left, marked / np.maximum(pool, 1)))
+        return np.asarray(rng.hypergeometric(marked, pool - marked, draws_left))
+
+    height = rng.random(sets.n_better.shape)
+    # Ties: relevant items and decoys all get a random height, the lowest comes first.
+    order = np.lexsort((height, sets.level))
+    height = np.take_along_axis(height, order, axis=1)
+    ranks = np.empty_like(sets.n_better)
+    above, ties_left, passed = (np.zeros_like(draws_left) for _ in range(3))
+    floor = np.zeros(draws_left.size)
+    for j in range(relevant):
+        opens_group = places.first[:, j] == j
+        above += np.where(opens_group, ties_left, 0)
+        gap = np.where(opens_group, places.better[:, j] - passed, 0)
+        n_drawn = draw(gap)
+        passed, draws_left, above = passed + gap, draws_left - n_drawn, above + n_drawn
+        gap = np.where(opens_group, places.tied[:, j], 0)
+        n_drawn = draw(gap)
+        passed, draws_left = passed + gap, draws_left - n_drawn
+        ties_left = np.where(opens_group, n_drawn, ties_left)
+        floor = np.where(opens_group, 0.0, floor)
+        n_drawn = rng.binomial(ties_left, (height[:, j] - floor) / (1.0 - floor))
+        above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
+        np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
+    return ranks
+
+
+def expected_differences(
+    ranks: Mapping[str, ArrayLike], ranking_metric: Metric | str, *protocols: Protocol
+) -> pd.DataFrame:
+    """Whether sampling keeps the order of each pair of recommenders in expectation.
+
+    `ranks` are the true ranks that each recommender gave the relevant item of the same instances.
+    Columns first, second, n_negatives, exact (difference of the means of the metric), expected
+    (difference of the expected sampled means) and consistent: whether these have one sign.
+
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> samples = [Protocol(10_000, m) for m in (99, 9_000)]
+    >>> expected_differences(toy, "ap", *samples)[["n_negatives", "consistent"]]
+       n_negatives  consistent
+    0           99       False
+    1         9000        True
+    """
+    parsed_metric, rows = metric(ranking_metric), []
+    for protocol in protocols:
+        estimator = estimators.naive(parsed_metric, protocol)
+        exact = {
+            name: float(parsed_metric(r, protocol.n_items).mean()) for name, r in ranks.items()
+        }
+        expected = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
+        for first, second in combinations(ranks, 2):
+            differences = exact[first] - exact[second], expected[first] - expected[second]
+            is_consistent = sign(exact[first], exact[second]) == sign(
+                expected[first], expected[second]
+            )
+            rows.append((first, second, protocol.n_negatives, *differences, is_consistent))
+    columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
     """Exact expectation for one instance with several relevant items at distinct true ranks.
 
@@ -250,7 +339,7 @@ def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
         for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
             count_above = likely[part, np.newaxis]
             carried[part] = (
-                np.exp(log_law(counts, count_above, before, above, replacement)) @ terms_before
+                np.exp(log_pmf(counts, count_above, before, above, replacement)) @ terms_before
             )
         total += float(pmf[likely] @ (centred * (centred + 2.0 * carried)))
         before, counts, terms_before = above, likely, carried + centred
@@ -374,3 +463,47 @@ def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int]
         if margin[j] > widest:
             best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
     return best
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of corrections, vectors over the sampled ranks, over all evaluations.
+
+    `mean` (recommenders, vectors): expectation of the average over users. `within`, of the same
+    shape: a user's variance from evaluation to evaluation, averaged over users. `between` (vectors,
+    recommenders, recommenders): covariance between users of their expectations.
+    """
+
+    mean: FloatArray
+    within: FloatArray
+    between: FloatArray
+
+
+def moments(
+    ranks: Sequence[RankIntervals],
+    vectors: FloatArray,
+    n_negatives: int,
+    replacement: bool,
+) -> Moments:
+    """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
+    users = ranks[0].n_candidates.size
+    column_means = vectors.mean(axis=0)
+    vectors = vectors - column_means  # centred first, so that constants have zero variance
+    expected = np.empty((len(ranks), users, vectors.shape[1]))
+    squares = np.empty((len(ranks), vectors.shape[1]))
+    step = max(1, _PROBABILITIES // (n_negatives + 1))
+    for row, intervals in enumerate(ranks):
+        second_moments = np.zeros(vectors.shape[1])
+        for start in range(0, users, step):
+            part = slice(start, start + step)
+            part_intervals = RankIntervals(
+                intervals.n_better[part], intervals.n_tied[part], intervals.n_candidates[part]
+            )
+            pmf = part_intervals.sampled_pmf(n_negatives, replacement)
+            expected[row, part] = pmf @ vectors
+            second_moments += (pmf @ vectors**2).sum(axis=0)
+        squares[row] = second_moments / users
+    within_variance = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
+    centred = expected - expected.mean(axis=1, keepdims=True)
+    between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
+    return Moments(expected.mean(axis=1) + column_means, within_variance, between)

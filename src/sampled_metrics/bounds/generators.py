@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from .._validate import FloatArray, IntArray
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
 from .assumption import doublings
 
@@ -91,7 +91,7 @@ def thinning(protocol: Protocol | Adaptive) -> FloatArray:
     """
     m = protocol.n_outcomes - 1
     full_draw = replace(protocol, n_items=m + 1, replacement=False)
-    return full_draw.rows(np.arange(m + 1))
+    return full_draw._rows(np.arange(m + 1))
 
 
 class Generators:
@@ -169,7 +169,7 @@ class Generators:
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
             block = slice(start, start + step)
-            pmfs[block] = self.protocol.rows(above[block]) @ self._basis
+            pmfs[block] = self.protocol._rows(above[block]) @ self._basis
         return pmfs
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
@@ -194,13 +194,13 @@ class Generators:
         """Sums over so many ranks of the distribution of the number of all negatives above."""
         m, pool = self.m, self.pool
         if not self.protocol.replacement:
-            terms = law(m + 1, upto, pool + 1, False)
+            terms = pmf_table(m + 1, upto, pool + 1, False)
             return np.asarray(_tails(terms) * ((pool + 1.0) / (m + 1.0)))
-        terms = _tails(law(m + 1, upto, pool, True)) * (pool / (m + 1.0))
-        first, last = law(m, 0, pool, True), law(m, upto, pool, True)
+        terms = _tails(pmf_table(m + 1, upto, pool, True)) * (pool / (m + 1.0))
+        first, last = pmf_table(m, 0, pool, True), pmf_table(m, upto, pool, True)
 
         def slope(above: IntArray | int) -> FloatArray:
-            pmf = law(m - 1, above, pool, True) if m > 1 else np.ones((*np.shape(above), 1))
+            pmf = pmf_table(m - 1, above, pool, True) if m > 1 else np.ones((*np.shape(above), 1))
             zero = np.zeros((*pmf.shape[:-1], 1))
             change = np.concatenate([zero, pmf], -1) - np.concatenate([pmf, zero], -1)
             return np.asarray(change * (m / pool))
@@ -232,7 +232,7 @@ class Generators:
             cumulative = np.minimum(starts, last_ranks) / last_ranks
         else:
             cumulative = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))[:, starts]
-        constraints = self._assumption.constraints(cumulative)
+        constraints = self._assumption._constraints(cumulative)
         return np.pad(constraints, ((0, 0), (0, self.last.size - self.spread)))
 
     def _begin(self) -> IntArray:

@@ -18,7 +18,7 @@ import numpy as np
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
 from .generators import Generators, basis, generators
 
@@ -296,7 +296,7 @@ def _given(parts: Partition, part: Part, kind: IntArray, x: IntArray) -> FloatAr
         smaller = rows[(pools[rows] < part.pool) & (x[rows] > 0)]
         for above in np.unique(x[smaller]).tolist():
             equal_rows = smaller[x[smaller] == above]
-            thinned_pmf = law(above, pools[equal_rows], part.pool, part.protocol.replacement)
+            thinned_pmf = pmf_table(above, pools[equal_rows], part.pool, part.protocol.replacement)
             likely = np.flatnonzero(thinned_pmf.max(axis=0) > _NEVER)
             weights[equal_rows] = thinned_pmf[:, likely] @ _thinned_lines(lines, m, part.m, likely)
     return weights

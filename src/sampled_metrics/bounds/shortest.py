@@ -194,7 +194,7 @@ def _sampled(generators: Generators, mass: FloatArray) -> FloatArray:
     step = max(1, _BLOCK // (generators.m + 1))
     for start in range(0, above.size, step):
         block = above[start : start + step]
-        pmfs += mass[:, block] @ generators.protocol.rows(block)
+        pmfs += mass[:, block] @ generators.protocol._rows(block)
     return pmfs
 
 

@@ -182,7 +182,7 @@ def compare(
         _check_weighted(log, parsed_metric, assumption)
     sample = Sample(log)
     sample.check_independent("estimate with identification=False says what was reported")
-    log.check_same_users()
+    log._check_same_users()
     values = Values(sample, options.checked_gamma(gamma, sample))
     estimator_name = estimator or values.default(parsed_metric)
     notes = _checked_estimator(estimator_name, values) if log.protocol.uniform else []

@@ -13,7 +13,7 @@ from .._validate import FloatArray, IntArray
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Protocol, thinned
 from .sample import Sample
 
@@ -179,7 +179,7 @@ class Fits:
                 scale = float(metric.term(1, 1, band.last, protocol.n_items))
                 rows = expansion.rows
                 if m + 1 > rows.shape[1]:
-                    rows = law(m, expansion.ranks - 1, protocol.pool, protocol.replacement)
+                    rows = pmf_table(m, expansion.ranks - 1, protocol.pool, protocol.replacement)
                 for j, exact_row in zip(band.places, exact, strict=True):
                     table[j - 1] = np.atleast_2d(estimator_values)[j - 1] / scale
                     weights = self.weights(replace(band, first=j, last=j))

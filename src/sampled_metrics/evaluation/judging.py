@@ -271,7 +271,7 @@ class Judge:
                 sums = bets.Sums.of(built_bets, means[first_name], means[second_name])
                 log_wealth = np.empty(sums.slope.size)
                 if sample.one_row_per_user:
-                    (first_codes, second_codes), counts = sample.log.joint_counts(
+                    (first_codes, second_codes), counts = sample.log._joint_counts(
                         first_name, second_name
                     )
                 choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
@@ -283,7 +283,7 @@ class Judge:
                         )
                         log_wealth[bet_index] = counts @ np.log(bet_sums - offset)
                     else:
-                        values = sample.log.sums(
+                        values = sample.log._sums(
                             {
                                 first_name: bet_values[first_bet],
                                 second_name: ratio * bet_values[second_bet],

@@ -84,7 +84,7 @@ class Sample:
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
-        self.counts, self.users = log.user_counts, log.users_of
+        self.counts, self.users = log._user_counts, log.users_of
         self.one_row_per_user = log.sizes is None
         for name, users in self.users.items():
             if users < 2:
@@ -92,10 +92,10 @@ class Sample:
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            {**log.kinds, **log.outcomes()}[name] for name in KIND
+            {**log.kinds, **log._outcomes()}[name] for name in KIND
         )
         self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
-        rows = log.kind_counts.sum(axis=0)
+        rows = log._kind_counts.sum(axis=0)
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
     def check_independent(self, instead: str) -> None:
@@ -115,7 +115,7 @@ class Sample:
         numbers = np.unique(self.negatives)
         stopped = self.negatives < numbers[-1]
         # Expected number of users without a negative above, even for a random recommender.
-        rows = self.log.kind_counts.sum(axis=0)
+        rows = self.log._kind_counts.sum(axis=0)
         expected = float((rows / (self.negatives + 1.0))[stopped].sum())
         doubled = numbers.size > 1 and (np.diff(numbers[:-1]) == numbers[:-2]).all()
         doubled &= numbers[-1] <= 2 * numbers[:-1].max(initial=0)
@@ -172,7 +172,7 @@ class Sample:
     def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
         """Standard error of the mean of users' values; 0 if it is only rounding."""
         scale, squares, largest = _largest(parts), 0.0, 0.0
-        for values, counts in self.log.sums(parts):
+        for values, counts in self.log._sums(parts):
             values = without_rounding(values, scale)
             squares += float(counts @ (values - mean) ** 2)
             largest = max(largest, float(np.abs(values).max()))
@@ -183,7 +183,7 @@ class Sample:
         """Distinct values of users, ascending, and the number of users with each."""
         scale = _largest(parts)
         return tallied(
-            (without_rounding(values, scale), users) for values, users in self.log.sums(parts)
+            (without_rounding(values, scale), users) for values, users in self.log._sums(parts)
         )
 
     @cached_property
@@ -306,7 +306,7 @@ class Sample:
         """The evidence of bets on a recommender's users, each with the sum of its rows' bets."""
         log_wealth = np.empty(built_bets.sign.size)
         for bet_index, values in enumerate(bet_values):
-            sums = self.log.sums({recommender: values})
+            sums = self.log._sums({recommender: values})
             log_wealth[bet_index] = sum(
                 float(counts @ np.log(user_sums)) for user_sums, counts in sums
             )

@@ -10,7 +10,7 @@ from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
 from ..adaptive import Adaptive
 from ..metrics import Metric
-from ..numerics.distributions import law
+from ..numerics.distributions import pmf_table
 from ..protocol import Design, fixed, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
@@ -141,7 +141,7 @@ class Values:
             value = float(sample.counts[recommender] @ row_values) / users
             row_influences = self._of_thinned(metric, influences[recommender] * users)
             parts = dict.fromkeys(sample.names, row_influences)
-            if sample.log.same_users:
+            if sample.log._same_users:
                 parts[recommender] = row_influences + row_values
                 means[recommender] = sample.mean(parts, users, value)
             else:  # users of other recommenders contribute too
@@ -289,7 +289,7 @@ def is_unbiased(metric: Metric, protocol: Design) -> bool:
     jump = np.clip([(metric.k or 1) - 1, metric.k or 1], 0, pool)
     above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
     above = above.astype(np.int64)
-    expected = _naive_table(metric, m, relevant) @ law(m, above, pool, protocol.replacement).T
+    expected = _naive_table(metric, m, relevant) @ pmf_table(m, above, pool, protocol.replacement).T
     j = np.arange(1, relevant + 1)[:, np.newaxis]
     exact = metric.term(above + j, j, relevant, protocol.n_items)
     return bool(np.abs(expected - exact).max() < _UNBIASED)

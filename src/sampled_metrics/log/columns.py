@@ -52,7 +52,7 @@ def listed(names: Iterable[object]) -> str:
     return (", ".join(texts[:8] if suffix else texts) or "none") + suffix
 
 
-def need(
+def require_columns(
     frame: pd.DataFrame, names: Iterable[str], source: str, aliases: Mapping[str, str] | None = None
 ) -> None:
     """Refuse a table that has no rows, or lacks one of these columns or has it twice.

@@ -203,7 +203,7 @@ class Log:
         """Whether negatives were drawn with replacement."""
         return self.protocol.replacement
 
-    def outcomes(self) -> dict[str, IntArray]:
+    def _outcomes(self) -> dict[str, IntArray]:
         """n_better and n_negatives of each kind as in a log of fixed samples.
 
         An adaptive design has as many outcomes as its most negatives have sampled ranks, and their
@@ -228,12 +228,12 @@ class Log:
     def users_of(self) -> dict[str, int]:
         """Number of users of each recommender."""
         first = self.kinds["position"] == 1
-        return {name: round(float(users[first].sum())) for name, users in self.user_counts.items()}
+        return {name: round(float(users[first].sum())) for name, users in self._user_counts.items()}
 
     @cached_property
-    def user_counts(self) -> dict[str, FloatArray]:
+    def _user_counts(self) -> dict[str, FloatArray]:
         """For each recommender, users per kind; a user is shared evenly by its instances."""
-        return dict(zip(self.recommenders, self.kind_counts * self._share, strict=True))
+        return dict(zip(self.recommenders, self._kind_counts * self._share, strict=True))
 
     @cached_property
     def _share(self) -> FloatArray:
@@ -241,7 +241,7 @@ class Log:
         return np.asarray(1.0 / self.kinds["n_instances"])
 
     @cached_property
-    def kind_counts(self) -> IntArray:
+    def _kind_counts(self) -> IntArray:
         """Rows of each kind and recommender, shape (recommenders, kinds)."""
         n_codes = self.kinds["position"].size + 1
         counts = np.zeros((len(self.codes), n_codes))
@@ -261,7 +261,7 @@ class Log:
         kinds = pd.DataFrame({name: self.kinds[name] for name in KIND})
         tables = [
             kinds.assign(count=count).groupby(list(KIND), as_index=False)["count"].sum()
-            for count in self.kind_counts
+            for count in self._kind_counts
         ]
         for name, table in zip(self.recommenders, tables, strict=True):
             table.insert(0, "recommender", name)
@@ -303,7 +303,7 @@ class Log:
 
     def __repr__(self) -> str:
         fields: dict[str, object] = {"recommenders": len(self.recommenders)}
-        fields |= {"users": self.n_users, "rows": int(self.kind_counts.sum())}
+        fields |= {"users": self.n_users, "rows": int(self._kind_counts.sum())}
         for name in ("n_items", "n_negatives"):
             fields[name] = span(self.kinds[name])
         fields["replacement"] = self.replacement
@@ -311,7 +311,7 @@ class Log:
             fields["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
-    def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
+    def _joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
         """Codes that users have under several recommenders, and the users with each combination.
 
         Only for logs with at most one row per user. A missing row has code 0.
@@ -346,7 +346,7 @@ class Log:
                 joint_codes += codes
             yield joint_codes, None if self.weights is None else self.weights[block]
 
-    def sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield users' values and how many users have each, in blocks of users.
 
         `values` maps recommenders to the value of a row of each kind. A user's value is the sum
@@ -355,7 +355,7 @@ class Log:
         """
         values_by_code = [np.append(0.0, column * self._share) for column in values.values()]
         if self.sizes is None and values_by_code[0].size ** len(values) <= _TABLE:
-            kinds, counts = self.joint_counts(*values)
+            kinds, counts = self._joint_counts(*values)
             user_values = sum(
                 column[kind] for column, kind in zip(values_by_code, kinds, strict=True)
             )
@@ -375,11 +375,11 @@ class Log:
                 yield sums[has_rows], each[has_rows]
 
     @cached_property
-    def same_users(self) -> bool:
+    def _same_users(self) -> bool:
         """Whether every recommender has the same users."""
         return self.paired and set(self.users_of.values()) == {self.n_users}
 
-    def check_same_users(self) -> None:
+    def _check_same_users(self) -> None:
         """Raise ValueError unless recommenders can be compared user by user."""
         first, *other_names = self.recommenders
         if not other_names:
@@ -390,14 +390,14 @@ class Log:
                 "value for each group of users that is counted"
             )
         for recommender, name in enumerate(other_names, start=1):
-            n_users, user = self.difference(0, recommender)
+            n_users, user = self._difference(0, recommender)
             if n_users:
                 raise ValueError(
                     f"recommenders must have the same users to be compared, but {first} and {name} "
                     f"differ in {n_users}, such as {user}"
                 )
 
-    def difference(self, first_index: int, second_index: int) -> tuple[int, object]:
+    def _difference(self, first_index: int, second_index: int) -> tuple[int, object]:
         """Number of users that only one of two recommenders has, and the first of them."""
         n_users, user = 0, None
         for block, (first, second) in self._presence(first_index, second_index):

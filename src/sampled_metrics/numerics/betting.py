@@ -1,4 +1,4 @@
-"""A test and an interval for a mean of bounded values, valid for any number of values.
+"""An interval for a mean of bounded values, valid for any number of values.
 
 Bet against "the mean is at most c": a stake of lambda turns a capital of 1 into the product of 1 +
 lambda (value - c). If the values are independent and the average of their expectations is at most
@@ -36,28 +36,6 @@ def log_e_value(values: FloatArray, counts: FloatArray, lowest: float, mean: flo
     return float(logsumexp(np.log1p(np.outer(stakes, gains)) @ counts) - np.log(stakes.size))
 
 
-def against(
-    values: FloatArray,
-    lowest: float,
-    highest: float,
-    bias: float = 0.0,
-    *,
-    counts: FloatArray | None = None,
-) -> tuple[int, float]:
-    """Test whether a mean is 0 if each expectation is biased by up to `bias` on average.
-
-    Returns the sign of the mean (0 if neither side won its bet) and a two-sided p-value. `lowest`
-    and `highest` bound a value; `counts` are the users with each value.
-    """
-    log_e_values = [
-        log_e_value(*_coarse(side, counts, low, high), low, bias)
-        for side, low, high in ((values, lowest, highest), (-values, -highest, -lowest))
-    ]
-    largest = max(log_e_values)
-    sign = 0 if largest <= 0 else 1 if log_e_values[0] == largest else -1
-    return sign, float(min(1.0, 2.0 * np.exp(-largest)))
-
-
 def interval(
     values: FloatArray,
     lowest: float,
@@ -66,7 +44,10 @@ def interval(
     *,
     counts: FloatArray | None = None,
 ) -> tuple[float, float]:
-    """The means that :func:`against` does not reject at the level `error_rate`."""
+    """The means that a bet on either side does not reject; it misses with at most `error_rate`.
+
+    `lowest` and `highest` bound a value; `counts` are the users with each value.
+    """
     low = _lower(values, counts, lowest, highest, error_rate / 2)
     return low, -_lower(-values, counts, -highest, -lowest, error_rate / 2)
 

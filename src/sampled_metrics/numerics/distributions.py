@@ -49,7 +49,7 @@ _BLOCK = 1 << 15
 _MOST_FACTORS = 40_000
 
 
-def law(
+def pmf_table(
     draws: ArrayLike,
     successes: ArrayLike,
     pool: ArrayLike,
@@ -61,9 +61,9 @@ def law(
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
-    Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
+    Starts at the most likely count, by :func:`log_pmf`, and multiplies by ratios of neighbours.
     Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `complete`
-    says that other counts have a negligible probability, which saves the time of :func:`log_law`;
+    says that other counts have a negligible probability, which saves the time of :func:`log_pmf`;
     the counts then are ``first, ..., first + width - 1``.
     """
     n_draws, n_successes, n_pool = np.broadcast_arrays(draws, successes, pool)
@@ -74,7 +74,7 @@ def law(
         )
         counts = np.arange(first, first + columns)
         possible = np.minimum(counts, n_draws)
-        logs = log_law(possible, n_draws, n_successes, n_pool, replacement)
+        logs = log_pmf(possible, n_draws, n_successes, n_pool, replacement)
         return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
     shape = n_draws.shape
     n_draws, n_successes, n_pool = np.ravel(n_draws), np.ravel(n_successes), np.ravel(n_pool)
@@ -92,7 +92,7 @@ def law(
     if first and not complete:
         raise ValueError("first needs complete=True")
     mode_mass = (
-        None if complete else np.exp(log_law(mode, n_draws, n_successes, n_pool, replacement))
+        None if complete else np.exp(log_pmf(mode, n_draws, n_successes, n_pool, replacement))
     )
     pmf = np.empty((n_draws.size, columns))
     step = max(_BLOCK // columns, 1)
@@ -194,12 +194,12 @@ def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int
 def polynomials(
     draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool, width: int
 ) -> FloatArray:
-    """:func:`law` continued as a polynomial to fractional numbers of successes.
+    """:func:`pmf_table` continued as a polynomial to fractional numbers of successes.
 
     Without replacement from logarithms of falling factorials: slower, with an absolute error only.
     """
     if replacement:
-        return law(draws, successes, pool, True, width)
+        return pmf_table(draws, successes, pool, True, width)
     x, size = np.arange(width), np.asarray(pool, dtype=float)
     hit_sign, hit = _falling(successes, size, draws)
     missed_sign, missed = _falling(size - successes, size, draws)
@@ -217,12 +217,12 @@ def _falling(x: FloatArray, pool: FloatArray, m: int) -> tuple[FloatArray, Float
     return np.asarray(np.cumprod(np.sign(factors), axis=-1)), np.asarray(logs)
 
 
-def log_law(
+def log_pmf(
     x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike, replacement: bool
 ) -> FloatArray:
     """Binomial or hypergeometric log-probability of `x` successes; see :func:`log_binomial`."""
-    law = log_binomial if replacement else log_hypergeometric
-    return law(x, draws, successes, pool)
+    log_probability = log_binomial if replacement else log_hypergeometric
+    return log_probability(x, draws, successes, pool)
 
 
 def log_binomial(

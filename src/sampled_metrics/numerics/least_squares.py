@@ -49,7 +49,7 @@ class WeightedRows:
         step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            yield part, self.design.rows(self.nodes[part] - 1.0)
+            yield part, self.design._rows(self.nodes[part] - 1.0)
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:
@@ -88,16 +88,16 @@ class WeightedRows:
 class System:
     """The problem of fitting P x to a target, `at_nodes`, over a prior on the true ranks."""
 
-    of: WeightedRows
+    weighted_rows: WeightedRows
     at_nodes: FloatArray
 
     @cached_property
     def _triangle(self) -> FloatArray:
         """R of the QR decomposition of the weighted rows, with the target as the last column."""
-        triangle = np.empty((0, self.of.n_outcomes + 1))
-        for part, rows in self.of.blocks():
+        triangle = np.empty((0, self.weighted_rows.n_outcomes + 1))
+        for part, rows in self.weighted_rows.blocks():
             block = np.column_stack([rows, self.at_nodes[part]])
-            block *= np.sqrt(self.of.weights[part])[:, np.newaxis]
+            block *= np.sqrt(self.weighted_rows.weights[part])[:, np.newaxis]
             triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
         return triangle
 
@@ -112,11 +112,11 @@ class System:
     @cached_property
     def possible(self) -> np.ndarray:
         """Which outcomes can occur under the prior."""
-        return np.asarray(self.of.marginal > 0)
+        return np.asarray(self.weighted_rows.marginal > 0)
 
     @cached_property
     def _scale(self) -> FloatArray:
-        return np.asarray(np.sqrt(self.of.marginal[self.possible]))
+        return np.asarray(np.sqrt(self.weighted_rows.marginal[self.possible]))
 
     @cached_property
     def _scaled(self) -> FloatArray:
@@ -145,7 +145,7 @@ class System:
             np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self._target)
         )
         if not noise <= 0.01 * np.linalg.norm(solution):
-            m = self.of.n_outcomes - 1
+            m = self.weighted_rows.n_outcomes - 1
             raise IllConditionedError(
                 f"gamma must be larger than {gamma:g} with {m} negatives: the values of this "
                 "correction would be so large and so close to cancelling that double precision "
@@ -215,7 +215,7 @@ def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
         return [system.solve(gamma) for system in systems]
     targets = np.stack([system.at_nodes for system in systems])
     first = systems[0]
-    squares, with_targets = first.of.products(targets)
+    squares, with_targets = first.weighted_rows.products(targets)
     if not first.possible.all():
         squares = squares[np.ix_(first.possible, first.possible)]
     matrix = (1.0 - gamma) * (squares / first._scale / first._scale[:, np.newaxis])
@@ -226,7 +226,7 @@ def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
     # The test of `System.solve`, with upper bounds of the gain and the products.
     gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
     noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain)
-    noise = noise * np.sqrt(targets**2 @ first.of.weights)
+    noise = noise * np.sqrt(targets**2 @ first.weighted_rows.weights)
     return [
         system._filled(solution / first._scale)
         if rounding <= 0.01 * np.linalg.norm(solution)

@@ -27,17 +27,17 @@ class Bounds:
     """Bounds of the rounding errors of products of two matrices.
 
     `of_users` and `of_items` bound the Euclidean norms of the rows from above (infinite or NaN near
-    overflow). `safe`: no sum can overflow in any order. `whole`: every sum is exact, because all
+    overflow). `safe`: no sum can overflow in any order. `exact`: every sum is exact, because all
     factors are small whole numbers.
     """
 
     of_users: FloatArray
     of_items: FloatArray
     safe: bool
-    whole: bool
+    exact: bool
 
     @classmethod
-    def of(cls, users: NDArray[Any], items: Any) -> Bounds:
+    def of_matrices(cls, users: NDArray[Any], items: Any) -> Bounds:
         """The bounds of two matrices of one dtype; `items` may be of another array library."""
         all_norms = [norms(matrix) for matrix in (users, items)]
         largest = [float(matrix_norms.max(initial=0.0)) for matrix_norms in all_norms]

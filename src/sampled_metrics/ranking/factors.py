@@ -102,7 +102,7 @@ def shard_counts(
     shard may be an array of another library, on its device. Other arguments as for
     :func:`~.ranking.counting.count_blocks`, with a row of `seen` for each of `users`.
     """
-    bounds = Bounds.of(users, shard)
+    bounds = Bounds.of_matrices(users, shard)
     xp = namespace(shard)
     fast = None if xp is not None else kernels.compiled(users.dtype, places.size * shard.shape[0])
     size = FAST_TILE if fast else TILE
@@ -134,7 +134,7 @@ def shard_counts(
         if not exactly:
             return Band.of(_own_scores(rows[place], own_factors[block]), tolerance), tile
         margin = np.zeros(len(place))
-        if not bounds.whole:
+        if not bounds.exact:
             longest = np.maximum(norms(own_factors[block]), largest_norm)
             margin = radius(users.dtype, users.shape[1], bounds.of_users[distinct][place], longest)
             margin[~np.any(rows, axis=1)[place]] = 0.0  # all scores of such a user are 0

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._files import named
 from .._validate import IntArray, checked_tolerance, integers, shortened
-from ..log.columns import need, whole_numbers
+from ..log.columns import require_columns, whole_numbers
 from ..log.sources import loaded, need_pyarrow
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def users_and_items(
     rows: pd.DataFrame, source: str, shape: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
     """Columns user and item, checked against the `shape` of the score matrix."""
-    need(rows, ["user", "item"], source)
+    require_columns(rows, ["user", "item"], source)
     user, item = (whole_numbers(rows, key, 0, source) for key in ("user", "item"))
     for key, column, n_rows in zip(("user", "item"), (user, item), shape, strict=True):
         if column.max() >= n_rows:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import IntArray, as_written, shortened
-from ..log.columns import item_of_user, labelled, need, refuse_first, refuse_twice
+from ..log.columns import item_of_user, labelled, refuse_first, refuse_twice, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """The rows, checked: recommender, user and item as categories, score, relevant as bool."""
     import pandas as pd
 
-    need(rows, ["user", "item", "score", "relevant"], source)
+    require_columns(rows, ["user", "item", "score", "relevant"], source)
     columns: dict[str, Any] = {
         key: _coded(rows, key, source) for key in ("recommender", "user", "item")
     }

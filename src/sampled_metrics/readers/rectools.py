@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .._validate import as_written
-from ..log.columns import listed, need
+from ..log.columns import listed, require_columns
 from ..log.sources import Tabular, loaded
 from .candidates import judged_run, real_column, scored_candidates
 
@@ -86,5 +86,5 @@ def _renamed(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     """A table of RecTools with the column names of a log."""
     names = {"user_id": "user", "item_id": "item", "model": "recommender"}
     renamed = frame.rename(columns=names)
-    need(renamed, ["user", "item"], source, names)
+    require_columns(renamed, ["user", "item"], source, names)
     return renamed

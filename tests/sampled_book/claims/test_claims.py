@@ -160,7 +160,7 @@ def test_ids_are_unique() -> None:
 def test_sources_are_in_the_bibliography() -> None:
     text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
     keys = set(re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE))
-    assert {s.key for c in CLAIMS.values() for s in (c.source, *c.also)} <= keys
+    assert {s.key for c in CLAIMS.values() for s in (c.source, *c.other_sources)} <= keys
 
 
 def checks() -> set[str]:

@@ -11,7 +11,7 @@ from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import Generators, hats
 from sampled_metrics.bounds.identification import interval, shortest
 from sampled_metrics.bounds.shortest import decidable, missed
-from sampled_metrics.numerics.distributions import law
+from sampled_metrics.numerics.distributions import pmf_table
 
 
 def of_coins(true: float, tested: float, users: int, error_rate: float) -> float:
@@ -84,7 +84,7 @@ def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
     weights = np.random.default_rng(1).dirichlet(np.ones(generator_indices.size), size=3)
     mass = generators.mass(weights, generator_indices)
     assert mass.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    sampled = mass @ law(9, np.arange(60), 59, replacement) @ hats(9)
+    sampled = mass @ pmf_table(9, np.arange(60), 59, replacement) @ hats(9)
     assert sampled == pytest.approx(weights @ generators.pmf[generator_indices], abs=1e-12)
 
 

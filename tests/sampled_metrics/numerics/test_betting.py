@@ -10,9 +10,23 @@ import pytest
 from scipy import stats
 
 from sampled_metrics import Protocol
-from sampled_metrics.numerics.betting import against, interval, log_e_value
+from sampled_metrics.numerics.betting import _coarse, interval, log_e_value
 
 GRID = [Fraction(i, 4) for i in range(-4, 5)]
+
+
+def against(values, lowest, highest, bias=0.0):
+    """The test that an interval inverts: whether a mean is 0, if expectations have this bias.
+
+    Returns the sign of the mean (0 if neither side won its bet) and a two-sided p-value.
+    """
+    log_e_values = [
+        log_e_value(*_coarse(side, None, low, high), low, bias)
+        for side, low, high in ((values, lowest, highest), (-values, -highest, -lowest))
+    ]
+    largest = max(log_e_values)
+    sign = 0 if largest <= 0 else 1 if log_e_values[0] == largest else -1
+    return sign, float(min(1.0, 2.0 * np.exp(-largest)))
 
 
 def log_e(values, lowest, mean):

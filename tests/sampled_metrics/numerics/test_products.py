@@ -100,7 +100,7 @@ def test_ranks_do_not_depend_on_how_the_product_is_summed(monkeypatch):
 
 def test_small_whole_numbers_need_no_second_look():
     integers = np.arange(-6.0, 6.0).reshape(4, 3)
-    assert Bounds.of(integers, integers).whole
-    assert not Bounds.of(integers, integers + 0.5).whole
-    assert not Bounds.of(integers * 2.0**25, integers * 2.0**25).whole
-    assert not Bounds.of(integers * 1e200, integers * 1e200).safe
+    assert Bounds.of_matrices(integers, integers).exact
+    assert not Bounds.of_matrices(integers, integers + 0.5).exact
+    assert not Bounds.of_matrices(integers * 2.0**25, integers * 2.0**25).exact
+    assert not Bounds.of_matrices(integers * 1e200, integers * 1e200).safe
