@@ -1,9 +1,12 @@
-"""A design that spends negatives near the top.
+"""Designs that spend negatives near the top: adaptive ones, and some items scored whole.
 
 An adaptive design draws a few negatives for every user, and more for those whose item is still
 first among them. It records the numbers of negatives drawn and above the item. By exchangeability
 such an outcome has the probability of a sample of fixed size times a factor that does not depend on
 the true rank (:class:`Adaptive`).
+
+A stratified design (:class:`Stratified`) scores some items for everyone, such as popular ones or
+the results of an approximate search, and samples the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, generator, integer, integers
+from .metrics import Metric
 from .numerics.distributions import log_hypergeometric, log_pmf
 from .protocol import Design, Protocol, one_size
 
@@ -268,3 +272,78 @@ class Adaptive(Design):
             drawn = np.where(is_active, n_after, drawn)
             negatives_above = np.where(is_active, new_above, negatives_above)
         return drawn, negatives_above
+
+
+@dataclass(frozen=True)
+class Stratified(Design):
+    """Some items scored whole, and the rest sampled.
+
+    The stratum that is scored whole may be the same for all users, such as the most popular items,
+    or each user's own, such as the results of an approximate search. The number of its items above
+    the relevant one is then known; `position` is 1 plus that number, and the sampled rank is
+    `position` plus the number of negatives above. An estimator has a row of values for each
+    position.
+
+    Parameters
+    ----------
+    n_items : int
+        Candidates, the relevant one included.
+    n_ranked : int
+        Irrelevant items scored whole, at least 1.
+    n_negatives : int
+        Negatives sampled from the other ``n_items - 1 - n_ranked``, at least 1.
+    replacement : bool
+        Whether one of these may be drawn twice.
+
+    Raises
+    ------
+    ValueError
+        If a number is outside its range, or without replacement there are not enough items.
+
+    Examples
+    --------
+    >>> design = Stratified(n_items=10_000, n_ranked=100, n_negatives=50)
+    >>> design.rest, design.cost
+    (Protocol(n_items=9900, n_negatives=50), 151)
+
+    An item at rank 204 with 3 of the stratum above it, and one at rank 11 with 10. The second is
+    not in the top ten, whatever the sample:
+
+    >>> from sampled_metrics.estimators import bias_variance
+    >>> made = bias_variance("recall@10", design, gamma=0.01)
+    >>> made.bias([204, 11], position=[4, 11]).round(3)
+    array([-0.01,  0.  ])
+    """
+
+    n_items: int
+    n_ranked: int
+    n_negatives: int
+    _: KW_ONLY
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        n_items = one_size(Protocol(self.n_items, 1))
+        object.__setattr__(self, "n_items", n_items)
+        object.__setattr__(self, "n_ranked", integer(self.n_ranked, "n_ranked", 1, n_items - 2))
+        object.__setattr__(self, "n_negatives", self.rest.n_negatives)
+
+    @property
+    def n_positions(self) -> int:
+        """Items that are always ranked: the stratum and the relevant one."""
+        return self.n_ranked + 1
+
+    @property
+    def rest(self) -> Protocol:
+        """How the rest is sampled."""
+        n_rest = self.n_items - self.n_ranked
+        return Protocol(n_rest, self.n_negatives, replacement=self.replacement)
+
+    @property
+    def cost(self) -> int:
+        """Scores to compute for a user, the relevant item's own included."""
+        return self.n_positions + self.n_negatives
+
+    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+        """The metric at true ranks: the items of the stratum are not relevant."""
+        first_position = np.ones_like(position)
+        return metric._smooth_term(rank, first_position, 1, np.asarray(self.n_items))

@@ -25,8 +25,9 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
 from .planning import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
-from .protocol import Design, Protocol, steps, thinned
+from .protocol import Design, Protocol, thinned
 from .results import Plan, Result, source_of
+from .verdicts import steps
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame

@@ -34,9 +34,9 @@ from .expected_races import DIFFERENCES, METRICS, expected_scores, expected_user
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives
-from .protocol import steps as steps
 from .results import Plan, table_of
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
+from .verdicts import steps as steps
 
 #: A recommender's distribution of true ranks, or the exact ranks of its users.
 Population = Ranks | ExactRanks

@@ -685,18 +685,6 @@ def by_negatives(protocol: Protocol | Sequence[Protocol]) -> list[Protocol]:
     return [protocols[m] for m in sorted(protocols)]
 
 
-def steps(last: int) -> list[int]:
-    """Numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`.
-
-    >>> steps(30)
-    [1, 2, 5, 10, 20, 30]
-    """
-    decades = range(len(str(last)))
-    return [
-        step for power in decades for factor in (1, 2, 5) if (step := factor * 10**power) < last
-    ] + [last]
-
-
 @lru_cache(maxsize=64)
 def thinned(m: int, size: int) -> FloatArray:
     """Distribution of the number above among any `size` of m negatives, given the number of the m.

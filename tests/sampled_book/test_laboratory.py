@@ -118,7 +118,7 @@ def test_verdicts_are_counted_as_they_are():
     )
     shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
-    assert shown["Possible"][0] == "\N{MINUS SIGN}0.300 to 0.000"
+    assert shown["Proved"][0] == "\N{MINUS SIGN}0.300 to 0.000"
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
 
 

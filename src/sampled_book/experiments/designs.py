@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,10 @@ import pandas as pd
 from scipy.sparse.linalg import svds
 
 from sampled_metrics import Protocol, estimators, metric, priors
-from sampled_metrics._validate import FloatArray, IntArray, integer
-from sampled_metrics.adaptive import Adaptive
+from sampled_metrics._validate import FloatArray, IntArray
+from sampled_metrics.adaptive import Adaptive, Stratified
 from sampled_metrics.estimators import Estimator, bias_variance
-from sampled_metrics.metrics import Metric
 from sampled_metrics.numerics.distributions import spread_ties
-from sampled_metrics.protocol import Design, one_size
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, datasets
@@ -41,80 +38,6 @@ FITTED = {"lastfm": 3, "ml-100k": 3, "beauty": 1}
 STRATA, USERS = ("ml-100k", "lastfm", "beauty"), 5_000
 #: Items scored whole, factors of the search, and negatives of the rest.
 WHOLE, COARSE, REST = 100, 16, 49
-
-
-@dataclass(frozen=True)
-class Stratified(Design):
-    """Some items scored whole, and the rest sampled.
-
-    The stratum that is scored whole may be the same for all users, such as the most popular items,
-    or each user's own, such as the results of an approximate search. The number of its items above
-    the relevant one is then known; `position` is 1 plus that number, and the sampled rank is
-    `position` plus the number of negatives above. An estimator has a row of values for each
-    position.
-
-    Parameters
-    ----------
-    n_items : int
-        Candidates, the relevant one included.
-    n_ranked : int
-        Irrelevant items scored whole, at least 1.
-    n_negatives : int
-        Negatives sampled from the other ``n_items - 1 - n_ranked``, at least 1.
-    replacement : bool
-        Whether one of these may be drawn twice.
-
-    Raises
-    ------
-    ValueError
-        If a number is outside its range, or without replacement there are not enough items.
-
-    Examples
-    --------
-    >>> design = Stratified(n_items=10_000, n_ranked=100, n_negatives=50)
-    >>> design.rest, design.cost
-    (Protocol(n_items=9900, n_negatives=50), 151)
-
-    An item at rank 204 with 3 of the stratum above it, and one at rank 11 with 10. The second is
-    not in the top ten, whatever the sample:
-
-    >>> made = bias_variance("recall@10", design, gamma=0.01)
-    >>> made.bias([204, 11], position=[4, 11]).round(3)
-    array([-0.01,  0.  ])
-    """
-
-    n_items: int
-    n_ranked: int
-    n_negatives: int
-    _: KW_ONLY
-    replacement: bool = True
-
-    def __post_init__(self) -> None:
-        n_items = one_size(Protocol(self.n_items, 1))
-        object.__setattr__(self, "n_items", n_items)
-        object.__setattr__(self, "n_ranked", integer(self.n_ranked, "n_ranked", 1, n_items - 2))
-        object.__setattr__(self, "n_negatives", self.rest.n_negatives)
-
-    @property
-    def n_positions(self) -> int:
-        """Items that are always ranked: the stratum and the relevant one."""
-        return self.n_ranked + 1
-
-    @property
-    def rest(self) -> Protocol:
-        """How the rest is sampled."""
-        n_rest = self.n_items - self.n_ranked
-        return Protocol(n_rest, self.n_negatives, replacement=self.replacement)
-
-    @property
-    def cost(self) -> int:
-        """Scores to compute for a user, the relevant item's own included."""
-        return self.n_positions + self.n_negatives
-
-    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
-        """The metric at true ranks: the items of the stratum are not relevant."""
-        first_position = np.ones_like(position)
-        return metric._smooth_term(rank, first_position, 1, np.asarray(self.n_items))
 
 
 def population(places: RankIntervals) -> FloatArray:

@@ -16,7 +16,8 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import hats
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Protocol, fixed, steps
+from ..protocol import Protocol, fixed
+from ..verdicts import steps
 from . import track_record
 from .ranges import compatible
 from .sample import Sample, UserMean, difference

@@ -189,7 +189,7 @@ def quoted(value: float, interval: Range) -> str:
     if np.isnan(interval.low):
         return ""
     written = _ranges.written(interval.low, interval.high)
-    if not holds(interval, value):
+    if np.isnan(value) or not holds(interval, value):
         return written
     digits = len(written.split()[0].partition(".")[2])
     return f"{value:.{digits}f} ({written})"

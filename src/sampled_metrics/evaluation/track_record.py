@@ -1,7 +1,7 @@
 """How often estimates were right on real recommenders: the warrant "track record".
 
 The numbers are in ``track_record.json``. The laboratory fits them to evaluations drawn from the
-benchmark's exact ranks (``sampled_book.experiments.track_record``), each time without one data set.
+benchmark's exact ranks (``make evidence``), each time without one data set.
 """
 
 from __future__ import annotations
