@@ -1,8 +1,8 @@
 """How often estimates from sampled ranks were right on real recommenders.
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
-:func:`logs` draws evaluations of two or three recommenders, with fewer users and smaller catalogues
-too, and compares estimates with exact values. :func:`fit_odds` and :func:`fit_typical` turn the
+``logs`` draws evaluations of two or three recommenders, with fewer users and smaller catalogues
+too, and compares estimates with exact values. ``fit_odds`` and ``fit_typical`` turn the
 comparison into a few numbers, which the library prints under the warrant "track record", and
 :func:`held_out` says how well they do on a data set that they were not fitted to.
 ``python -m sampled_book.experiments.track_record`` computes all of it.
