@@ -11,10 +11,12 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.manager import AsyncKernelManager
@@ -65,7 +67,15 @@ def end_with_parent() -> None:
 
 
 class ForkedKernels(AsyncKernelManager):
-    """Manages a kernel that is forked; after :func:`prepare`."""
+    """Manages a kernel that is forked; after :func:`prepare`.
+
+    It is reached by sockets in the file system. Free ports of TCP are chosen before the kernel
+    binds them, and another kernel that starts at the same time may take them.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        path = Path(tempfile.gettempdir()) / f"kernel-{uuid4().hex}"
+        super().__init__(**kwargs, transport="ipc", ip=str(path))
 
     async def _async_pre_start_kernel(self, **kw: Any) -> tuple[list[str], dict[str, Any]]:
         if self.provisioner is None:
