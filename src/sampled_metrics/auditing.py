@@ -43,6 +43,8 @@ from .results import Audit, table_of
 #: Default seed of the uniform numbers in the places.
 SEED = 20_260
 _DRAWS_PER_BIN = 10
+#: How many times as often as uniform an item is drawn at most, if users own half of all items.
+_OWN_ITEMS = 2.0
 #: Shorter lists are not compared: they may be nearly equal by chance.
 _LONG = 5
 #: A list nearly equals another if it shares at least this part of its negatives.
@@ -74,7 +76,7 @@ def audit(
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
         Items that must not be among a user's negatives: training items and the held-out item. A
-        matrix if `negatives` are an array, else columns user and item.
+        matrix if `negatives` are an array, else columns user and item. Empty if users own no items.
     n_negatives : int, optional
         The claimed number of negatives of each user, at least 1.
     replacement : bool, optional
@@ -109,6 +111,11 @@ def audit(
           some items are preferred or users share negatives; below 1, draws avoid one another.
           Two-sided.
         - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
+          Without `positives` nobody knows which items a user's draws had to avoid. *items* and
+          *order* then raise the alarm only for what no such items can explain: a stretch of items,
+          or one end of the catalogue, that is drawn more than twice as often as by uniform draws.
+          Users are assumed to own at most half of the catalogue. *items* is then tested by
+          binomial tails, *order* by the inequality of Dvoretzky, Kiefer and Wolfowitz;
         - *popularity*, if there are positives: the same in the order of the number of positives.
           The finding includes the power of popularity that the draws are proportional to, with a
           95% interval.
@@ -125,16 +132,19 @@ def audit(
 
     Examples
     --------
+    Users who own no items draw from the first half of the catalogue:
+
     >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
-    >>> result = audit(draws, 80)
+    >>> result = audit(draws, 80, positives=sp.csr_array((200, 80)))
     >>> result.frame[["check", "alarm"]]
             check  alarm
-    0  duplicates  False
-    1       lists  False
-    2     numbers  False
-    3       items   True
-    4       order   True
-    >>> result.frame["finding"].iloc[4]
+    0   positives  False
+    1  duplicates  False
+    2       lists  False
+    3     numbers  False
+    4       items   True
+    5       order   True
+    >>> result.frame["finding"].iloc[5]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     >>> result.sampler
     'distinct negatives, low item numbers preferred'
@@ -164,10 +174,14 @@ def audit(
     drawn_keys = keys[~is_positive]
     power, median = None, 0.5
     if drawn_keys.size:
-        checks.append(_items(drawn_keys, positive_keys, n_items, n_candidates, replacement))
+        items = _items(drawn_keys, positive_keys, n_items, n_candidates, replacement)
         places = _places(drawn_keys, positive_keys, n_items, n_candidates, lambda item: item, rng)
         median = float(np.median(places))
-        checks.append(_order("order", places, "in the order of their numbers"))
+        order = _order("order", places, "in the order of their numbers")
+        if positives is None:
+            items = items._replace(p_value=_excess_of_items(drawn_keys % n_items, n_items))
+            order = order._replace(p_value=_excess_of_ends(places))
+        checks += [items, order]
         if positive_keys.size:
             by_popularity = _by_popularity(positive_keys % n_items)
             places = _places(drawn_keys, positive_keys, n_items, n_candidates, by_popularity, rng)
@@ -178,7 +192,10 @@ def audit(
     frame = table_of(Check, checks)
     frame.insert(3, "alarm", frame["p_value"] <= error_rate / len(frame))
     sampler = _sampler(frame.set_index("check"), user, replacement, sharing, power, median)
-    settings = {"n_items": n_items, "replacement": replacement, "confidence": float(confidence)}
+    settings: dict[str, Any] = {"n_items": n_items, "replacement": replacement}
+    settings["confidence"] = float(confidence)
+    if positives is None:
+        settings["positives"] = "not given"
     return Audit(frame, settings | {"sampler": sampler})
 
 
@@ -510,6 +527,27 @@ def _items(
         f"vary {ratio:.3g} times as much as those of uniform draws"
     )
     return Check("items", ratio, p_value, finding)
+
+
+def _excess_of_items(item: IntArray, n_items: int) -> float:
+    """p-value of the counts of stretches of items, each at most twice as likely as if uniform.
+
+    Draws without replacement are negatively associated, so that binomial tails bound theirs.
+    """
+    n_bins = min(n_items, max(2, item.size // _DRAWS_PER_BIN))
+    sizes = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
+    counts = np.bincount(item * n_bins // n_items, minlength=n_bins)
+    chances = np.minimum(_OWN_ITEMS * sizes / n_items, 1.0)
+    return float(min(1.0, n_bins * stats.binom.sf(counts - 1, item.size, chances).min()))
+
+
+def _excess_of_ends(places: FloatArray) -> float:
+    """p-value of places whose density is at most twice the uniform one."""
+    ordered, steps = np.sort(places), np.arange(places.size + 1) / places.size
+    low = (steps[1:] - _OWN_ITEMS * ordered).max()
+    high = (1.0 - steps[:-1] - _OWN_ITEMS * (1.0 - ordered)).max()
+    distance = max(float(low), float(high), 0.0)
+    return float(min(1.0, 2.0 * np.exp(-2.0 * places.size * distance**2)))
 
 
 def _places(

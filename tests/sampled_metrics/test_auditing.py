@@ -163,7 +163,8 @@ def test_dropped_duplicates_are_no_false_alarm(n_items, m):
 
 def test_the_chi_square_statistic_by_hand():
     # Ten draws or more for each of 3 items, one user, with replacement: Pearson's statistic.
-    check = by_check(audit([[0] * 20 + [1] * 10 + [2] * 6], 3, replacement=True))["items"]
+    draws, none_owned = [[0] * 20 + [1] * 10 + [2] * 6], sp.csr_array((1, 3))
+    check = by_check(audit(draws, 3, none_owned, replacement=True))["items"]
     pearson = ((20 - 12) ** 2 + (10 - 12) ** 2 + (6 - 12) ** 2) / 12
     assert check.statistic == pytest.approx(pearson / 2)
     tail = stats.chi2(2).sf(pearson)
@@ -210,13 +211,46 @@ def slightly_high(rng, draws, n_items):
 def test_what_is_not_uniform_raises_the_alarm(sampler, check, n_items):
     rng = np.random.default_rng(5)
     draws = sampler(rng, rng.integers(0, n_items, (400, 10)), n_items)
-    assert by_check(audit(draws, n_items, replacement=True))[check].alarm
+    none_owned = sp.csr_array((len(draws), n_items))
+    assert by_check(audit(draws, n_items, none_owned, replacement=True))[check].alarm
+
+
+def test_own_items_that_are_not_given_raise_no_alarm():
+    # Negatives are uniform over what users do not own, and popular items are owned by many.
+    draws, n_items, positives = claimed(11, n_users=600, m=30)
+    judged = by_check(audit(draws, n_items))
+    assert not judged["items"].alarm
+    assert not judged["order"].alarm
+    assert by_check(audit(draws, n_items, sp.csr_array(positives.shape)))["items"].alarm
+    assert not by_check(audit(draws, n_items, positives))["items"].alarm
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_what_no_own_items_explain_raises_the_alarm(end):
+    # Item 0 is drawn by all, or two thirds of the draws are in a quarter of the catalogue.
+    rng, n_items = np.random.default_rng(12), 400
+    draws = rng.integers(0, n_items, (400, 30))
+    often = draws.copy()
+    often[:, 0] = 0 if end == "low" else n_items - 1
+    assert by_check(audit(often, n_items, replacement=True))["items"].alarm
+    quarter = draws // 4 if end == "low" else n_items - 1 - draws // 4
+    skewed = np.where(rng.random(draws.shape) < 2 / 3, quarter, draws)
+    assert by_check(audit(skewed, n_items, replacement=True))["order"].alarm
+    assert "own items are not given" in auditing.audit(draws, n_items).summary()
+
+
+def test_the_bound_on_what_own_items_explain_is_that_of_users_who_own_half():
+    # All draws from the half that users do not own: twice as often as uniform, and no alarm.
+    draws = np.random.default_rng(13).integers(0, 60, (400, 30))
+    checks = by_check(audit(draws, 120, replacement=True))
+    assert not checks["items"].alarm
+    assert not checks["order"].alarm
 
 
 def test_draws_that_avoid_one_another_raise_the_alarm():
     # Each item the same number of times: too even for chance.
     draws = np.random.default_rng(6).permutation(np.tile(np.arange(100), 20)).reshape(200, 10)
-    check = by_check(audit(draws, 100, replacement=True))["items"]
+    check = by_check(audit(draws, 100, sp.csr_array((200, 100)), replacement=True))["items"]
     assert check.statistic < 0.01
     assert check.alarm
 

@@ -444,8 +444,14 @@ def _(result: Race) -> tuple[list[str], str, list[str]]:
 def _(result: Audit) -> tuple[list[str], str, list[str]]:
     raised = f"alarm: {', '.join(result.alarms)}" if result.alarms else "no alarm"
     checks = result.frame.to_dict("records")
+    opening = [f"{raised}; the negatives look like: {result.sampler}"]
+    if "positives" in result.settings:
+        opening.append(
+            "users' own items are not given (--positives): items and order raise the alarm only "
+            "for what these cannot explain"
+        )
     return (
-        [f"{raised}; the negatives look like: {result.sampler}"],
+        opening,
         formatted(result.frame.drop(columns="finding")),
         [printable(f"{row['check']}: {row['finding']}") for row in checks],
     )
