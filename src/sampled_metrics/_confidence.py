@@ -18,10 +18,10 @@ NONE = "none"
 PROVED = "proved"
 #: By the central limit theorem, for many users.
 LARGE_SAMPLE = "large sample"
-#: Right so often on the benchmark's recommenders, one data set left out.
+#: Calibrated on evaluations drawn from the benchmark's recommenders, whose exact ranks are known.
 TRACK_RECORD = "track record"
-#: What a track record assumes: that recommender and data are like those of the benchmark.
-LIKE_BENCHMARK = "like the benchmark"
+#: What a track record assumes.
+LIKE_BENCHMARK = "recommenders and data are like the benchmark's"
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class Estimates(_Plotted):
     X            auc       0.8920    0.8920  0.885 to 0.899  0.892 (0.885 to 0.899)
     Y            auc       0.8522    0.8522  0.844 to 0.860  0.852 (0.844 to 0.860)
     Z            auc       0.7481    0.7481  0.737 to 0.759  0.748 (0.737 to 0.759)
-    proved: no assumption on the ranks
+    proved at 95%: no assumption on the ranks
     note: here the truth is known: auc is 0.8924, 0.8533, 0.7480 (X, Y, Z)
     """
 
@@ -260,7 +260,7 @@ class Comparison(_Plotted):
     A beats B on AUC (proved, no assumption on the ranks).
     pair     reported  estimate          large sample      proved
     A and B  +1.0000   +1.0000 ± 0.0000  +1.000 to +1.000  +0.876 to +1.000
-    proved: no assumption on the ranks
+    proved at 95%: no assumption on the ranks
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)

@@ -111,7 +111,7 @@ def test_verdicts_are_counted_as_they_are():
     assert [texts[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
     assert texts["log_opposite"] == 1
     assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
-    assert texts["log_wrong"].endswith("wrong for 3 of them.")
+    assert texts["log_wrong"].endswith("wrong for 3 of the 3.")
     assert (
         your_log.compare_texts({"ap": comparison}, "ap", {})["log_right"]
         == "The truth is not known here."

@@ -700,9 +700,7 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     (users,) = comparison.frame["users_needed"]
     written = -(-users // 100) * 100  # rounded up to two digits
     assert 1_000 < users < 10_000
-    assert comparison.sentences[0].endswith(
-        f"For a proof of this one, take about {written:,} users."
-    )
+    assert comparison.sentences[0].endswith(f"A proof takes about {written:,} such users.")
     assert found(-(-users // 600)).verdicts["A", "B"] == UNKNOWN
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
@@ -718,10 +716,10 @@ def test_equal_recommenders_have_no_verdict(of):
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         remedy = {
-            "ap": "these users are too few, even with all items ranked",
-            "auc": "take more users",
+            "ap": "more users than these, even with all items ranked",
+            "auc": "more users",
         }[of]
-        assert comparison.sentences[0].endswith(f"For a proof of this one, {remedy}.")
+        assert comparison.sentences[0].endswith(f"A proof takes {remedy}.")
         assert ": unknown. This log can prove" in comparison.sentences[0]
         assert row.negatives_needed is pd.NA
         # AUC needs no correction.
@@ -767,7 +765,7 @@ def test_negatives_that_would_settle_a_pair():
     comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
     (row,) = comparison.frame.itertuples()
     assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNKNOWN, pd.NA, True)
-    assert comparison.sentences[0].endswith("For a proof of this one, rank all items.")
+    assert comparison.sentences[0].endswith("A proof takes all items ranked.")
     exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
@@ -775,14 +773,14 @@ def test_negatives_that_would_settle_a_pair():
     (row,) = comparison.frame.itertuples()
     assert (row.verdict, row.ranking_decides) == (UNKNOWN, True)
     assert row.negatives_needed in (5, 10, 20, 50)
-    proof = f"For a proof of this one, take about {row.negatives_needed} negatives"
+    proof = f"A proof takes about {row.negatives_needed} negatives"
     assert proof in comparison.sentences[0]
     assert all(len(line) <= 100 for line in comparison.summary().splitlines())
     # So few that even their exact ranks would not.
     comparison = evaluation.compare(as_expected(12, 3)[1], "recall@10")
     (row,) = comparison.frame.itertuples()
     assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
-    assert "rank all items" not in comparison.sentences[0]
+    assert "all items ranked" not in comparison.sentences[0]
 
 
 def test_users_must_be_the_same():
@@ -854,7 +852,7 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
         assert row.verdict == UNKNOWN
         assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
         assert "negatives" not in comparison.sentences[0]
-        assert "rank all items" not in comparison.sentences[0]
+        assert "all items ranked" not in comparison.sentences[0]
 
 
 @pytest.mark.parametrize("users", [3, 60])
@@ -1125,11 +1123,11 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     assert assumed == dict.fromkeys("AB", "decreasing at the top")
     assert set(free.frame["assumption"]) == {"none"}
     assert any(
-        line.startswith("proved for recall@10 of A, B: if deeper ranks have fewer users")
+        line.startswith("proved at 95% for recall@10 of A, B: if deeper ranks have fewer users")
         for line in estimates.promises()
     )
     assert any(
-        line.startswith("proved for recall@10 of deep: no ") for line in estimates.promises()
+        line.startswith("proved at 95% for recall@10 of deep: no ") for line in estimates.promises()
     )
     ends = ["possible_low", "possible_high"]
     end_tables = [estimated.frame.set_index("recommender")[ends] for estimated in (estimates, free)]

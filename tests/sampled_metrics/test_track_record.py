@@ -118,10 +118,10 @@ def test_a_log_like_the_benchmark_has_a_track_record():
         (weighted, FIXED),
         (shared, FIXED),
         (adaptive, FIXED),
-        (unequal, "users have 40 to 42 negatives; on the benchmark all have as many"),
+        (unequal, "users have 40 to 42 negatives; the benchmark's have the same number"),
         (
             lambda: log_of(sm.Protocol(500, 24)),
-            "the log has 20.83 candidates for each negative; the benchmark has 1 to 20",
+            "the log has 20.8 candidates for each negative; the benchmark has 1 to 20",
         ),
         (
             lambda: log_of(sm.Protocol(1_001, 60)),
@@ -281,7 +281,7 @@ def test_a_pair_without_a_proof_says_its_odds(monkeypatch, given):
     (sentence,) = compared.sentences
     if given < 0.95:
         assert (row.verdict, row.assumption, row.warrant) == (UNKNOWN, "", "")
-        assert (f"; the odds are {given:.0%} for {ahead} (track record)." in sentence) == (
+        assert (f"; {ahead} is ahead with probability {given:.0%} (track record)." in sentence) == (
             given >= 0.8
         )
         assert sentence.startswith("A or B on NDCG@10: unknown")
@@ -289,8 +289,10 @@ def test_a_pair_without_a_proof_says_its_odds(monkeypatch, given):
         assert row.verdict == f"{ahead} probably beats {behind}"
         assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
         assert np.isnan(row.steepness)
-        assert sentence.startswith(f"{row.verdict} on NDCG@10: at least 96% of real pairs")
-        assert "For a proof, take about" in sentence
+        assert sentence.startswith(
+            f"{row.verdict} on NDCG@10, with probability 96% (track record)."
+        )
+        assert "A proof takes about" in sentence
         # A larger confidence leaves the odds, and takes the verdict.
         (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
         assert (stricter.verdict, stricter.favoured, stricter.odds) == (UNKNOWN, ahead, given)
@@ -359,16 +361,20 @@ def test_results_do_not_depend_on_the_order_of_rows():
 @pytest.mark.parametrize(
     ("metric", "needed", "remedy"),
     [
-        ("ndcg@10", (230_123, 500, True), "take about 500 negatives or about 240,000 users"),
-        ("ndcg@10", (pd.NA, 500, True), "take about 500 negatives"),
-        ("ndcg@10", (230_123, pd.NA, True), "rank all items or take about 240,000 users"),
-        ("ndcg@10", (pd.NA, pd.NA, True), "rank all items"),
-        ("ndcg@10", (34, pd.NA, False), "take about 34 users"),
-        ("ndcg@10", (pd.NA, pd.NA, False), "these users are too few, even with all items ranked"),
-        ("ndcg@10", (34, pd.NA, pd.NA), "take more negatives or about 34 users"),
-        ("ndcg@10", (pd.NA, pd.NA, pd.NA), "take more negatives"),
-        ("auc", (1_984, pd.NA, pd.NA), "take about 2,000 users"),
-        ("auc", (pd.NA, pd.NA, pd.NA), "take more users"),
+        (
+            "ndcg@10",
+            (230_123, 500, True),
+            "about 500 negatives for each user, or about 240,000 such users",
+        ),
+        ("ndcg@10", (pd.NA, 500, True), "about 500 negatives for each user"),
+        ("ndcg@10", (230_123, pd.NA, True), "all items ranked, or about 240,000 such users"),
+        ("ndcg@10", (pd.NA, pd.NA, True), "all items ranked"),
+        ("ndcg@10", (34, pd.NA, False), "about 34 such users"),
+        ("ndcg@10", (pd.NA, pd.NA, False), "more users than these, even with all items ranked"),
+        ("ndcg@10", (34, pd.NA, pd.NA), "more negatives, or about 34 such users"),
+        ("ndcg@10", (pd.NA, pd.NA, pd.NA), "more negatives"),
+        ("auc", (1_984, pd.NA, pd.NA), "about 2,000 such users"),
+        ("auc", (pd.NA, pd.NA, pd.NA), "more users"),
     ],
 )
 def test_a_sentence_says_what_a_proof_takes(metric, needed, remedy):
@@ -376,7 +382,7 @@ def test_a_sentence_says_what_a_proof_takes(metric, needed, remedy):
     names = ("users_needed", "negatives_needed", "ranking_decides")
     row = compared.frame.assign(verdict=UNKNOWN, warrant="", favoured="")
     compared = replace(compared, frame=row.assign(**dict(zip(names, needed, strict=True))))
-    assert compared.sentences[0].endswith(f"For a proof of this one, {remedy}.")
+    assert compared.sentences[0].endswith(f"A proof takes {remedy}.")
 
 
 def test_the_stored_record_is_in_order(monkeypatch):

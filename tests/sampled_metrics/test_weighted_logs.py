@@ -68,7 +68,7 @@ def test_a_comparison_is_paired():
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
     sentence = sm.compare(even, "auc").sentences[0]
     assert sentence.startswith("A or B on AUC: unknown. ")
-    assert sentence.endswith("For a proof of this one, take more users.")
+    assert sentence.endswith("A proof takes more users.")
     comparison.summary(), comparison.to_html()
 
 

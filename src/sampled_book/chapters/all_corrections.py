@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 from sampled_metrics import metric
 from sampled_metrics._confidence import CONFIDENCE
+from sampled_metrics.evaluation import track_record as library_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
@@ -246,14 +247,22 @@ def record_texts(records: Mapping[str, HeldOut]) -> Texts:
     """Means over the data sets for NDCG@10.
 
     >>> sorted(record_texts({"ndcg@10": track_record_of("ndcg@10")}))[:2]
-    ['all-record-decided', 'all-record-smallest']
+    ['all-record-counts', 'all-record-decided']
     """
+    pairs = _main_with_100(records["ndcg@10"][0])
+    counts = track_record.verdicts(pairs, "smallest")
+    wrong = counts["wrong"] * counts["verdicts"]
     means = record_table({"ndcg@10": records["ndcg@10"]}).mean(numeric_only=True)
+    stored = library_record.records()
+    shares = [share for name in ("recall@10", "ndcg@10") for _, share in stored[name].odds]
     return {
         "all-record-decided": f"{means['Decided']:.0%}",
         "all-record-wrong": f"{means['Wrong']:.1%}",
         "all-record-smallest": f"{means['Decided, smallest']:.0%}",
         "all-record-smallest-wrong": f"{means['Wrong, smallest']:.1%}",
+        "all-record-counts": f"{wrong.sum():.0f} of {counts['verdicts'].sum():.0f} in all",
+        "all-record-probable": f"{counts['probable_right'].mean():.0%}",
+        "all-record-shares": f"{min(shares):.2f} to {max(shares):.2f}",
     }
 
 

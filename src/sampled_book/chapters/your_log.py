@@ -175,7 +175,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
         pairs = zip(compared_frame["first"], compared_frame["second"], strict=True)
         true_differences = [exact[first, name] - exact[second, name] for first, second in pairs]
         turned = int((np.sign(compared_frame["reported"]) != np.sign(true_differences)).sum())
-        wrong = f"In truth the reported order is wrong for {turned} of them."
+        wrong = f"The reported order is wrong for {turned} of the {len(compared_frame)}."
         is_right = [
             r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
             for r in decided.itertuples()

@@ -1,10 +1,10 @@
-"""How often estimates from sampled ranks were right on real recommenders.
+"""How close estimates came to exact metrics on real recommenders, and how often in their order.
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
 ``logs`` draws evaluations of two or three recommenders, with fewer users and smaller catalogues
 too, and compares estimates with exact values. ``fit_odds`` and ``fit_typical`` turn the
 comparison into a few numbers, which the library prints under the warrant "track record", and
-:func:`held_out` says how well they do on a data set that they were not fitted to.
+:func:`held_out` tests them on a data set left out of the fit.
 ``python -m sampled_book.experiments.track_record`` computes all of it.
 """
 
@@ -28,6 +28,7 @@ from sampled_metrics.estimators import default_gamma
 from sampled_metrics.evaluation import track_record
 from sampled_metrics.evaluation.sample import Sample
 from sampled_metrics.evaluation.values import FITTED, Values
+from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle
@@ -43,7 +44,7 @@ USERS = (0, 500, 2_000, 8_000)
 #: Shares of the catalogue kept at random.
 SHARES = (1.0, 0.3)
 #: Evaluations of each cell; of whole data sets with 100 negatives.
-DRAWS, MAIN_DRAWS = 3, 20
+DRAWS, MAIN_DRAWS = 4, 20
 SEED = 12
 #: Recommenders in one log.
 GROUP = 3
@@ -89,14 +90,32 @@ def groups(names: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
     return [group for group in cut if len(group) > 1]
 
 
-def compared(
-    ranks: Mapping[str, RankIntervals], n_negatives: int, rng: np.random.Generator
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def drawn(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    replacement: bool,
+    rng: np.random.Generator,
+) -> Log:
+    """A log of sampled ranks, with negatives of its own for each user and recommender."""
+    if not replacement:
+        return read_log(simulate(ranks, n_negatives, rng), replacement=False)
+    parts = []
+    for name, part in ranks.items():
+        others = part.n_candidates - 1
+        better = rng.binomial(n_negatives, part.n_better / others)
+        below = np.maximum(others - part.n_better, 1)
+        tied = rng.binomial(n_negatives - better, np.minimum(part.n_tied / below, 1.0))
+        columns = {"n_better": better, "n_tied": tied, "n_items": part.n_candidates}
+        rows = pd.DataFrame(columns | {"n_negatives": n_negatives, "recommender": name})
+        parts.append(rows.assign(user=np.arange(better.size)))
+    return read_log(pd.concat(parts), replacement=True)
+
+
+def compared(ranks: Mapping[str, RankIntervals], log: Log) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The estimates of one drawn log beside exact values, and the errors of their differences.
 
     The exact value is that of the log's own users.
     """
-    log = read_log(simulate(ranks, n_negatives, rng), replacement=False)
     sample = Sample(log)
     values = Values(sample, default_gamma(log.n_users), [metric(name) for name in METRICS])
     estimates, differences = [], []
@@ -122,7 +141,10 @@ def compared(
 def logs(
     ranks: Mapping[str, RankIntervals], cell: Cell
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """The tables of :func:`compared` for each drawn log of a cell, with the columns `LOG`."""
+    """The tables of :func:`compared` for each drawn log of a cell, with the columns `LOG`.
+
+    Negatives are drawn without replacement in every other log, and with it in the rest.
+    """
     everyone = next(iter(ranks.values())).n_better.size
     for draw in range(cell.draws):
         seeds = [SEED, cell.n_negatives, cell.n_users, round(1000 * cell.share), draw]
@@ -136,7 +158,8 @@ def logs(
             for_log = dict(
                 zip(LOG, (cell.n_negatives, n_users, cell.share, draw, group), strict=True)
             )
-            estimates, differences = compared(chosen, cell.n_negatives, rng)
+            log = drawn(chosen, cell.n_negatives, bool(draw % 2), rng)
+            estimates, differences = compared(chosen, log)
             yield estimates.assign(**for_log, n_items=n_items), differences.assign(**for_log)
 
 
@@ -144,7 +167,9 @@ def logs(
 
 
 def pairs_of(estimates: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
-    """The estimated and exact difference of each pair in a log, except of pairs exactly level."""
+    """The estimated and exact difference of each pair in a log; pairs with equal exact metrics are
+    left out.
+    """
     keys = ["data", *LOG, "metric"]
     columns = [*keys, "recommender", "exact", "estimate", "bias_scale", "n_items"]
     pairs = differences
@@ -174,7 +199,7 @@ def _weights(table: pd.DataFrame) -> np.ndarray:
 
 
 def fit_odds(pairs: pd.DataFrame) -> tuple[float, float]:
-    """The probit model of which sign differences have, by maximum likelihood.
+    """Fit a probit model of whether a difference has the sign of its estimate.
 
     The slope, and the share of the bias scale, as in :class:`~track_record.Record`.
     """

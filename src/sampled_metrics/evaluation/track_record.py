@@ -1,7 +1,8 @@
 """How often estimates were right on real recommenders: the warrant "track record".
 
 The numbers are in ``track_record.json``. The laboratory fits them to evaluations drawn from the
-benchmark's exact ranks (``make evidence``), each time without one data set.
+benchmark's exact ranks (``make evidence``): odds several times, each time without one data set,
+and typical ranges to all of them.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from .values import FITTED, Values
 
 #: Odds from which an order is a verdict, and from which they are printed.
 VERDICT, PRINTED = 0.95, 0.8
-#: The largest odds that are printed: the benchmark has too few pairs to tell larger ones apart.
+#: The largest odds that are printed: the benchmark has too few pairs to check larger ones.
 MOST = 0.99
 
 
 class Record(NamedTuple):
     """What was fitted for a metric.
 
-    `odds` holds a pair for each refit: the slope of a probit model in the standardised difference,
-    and the share of the bias scale in the standard deviation that standardises it. `typical` holds
-    this share for single estimates, and the lowest and highest typical error in such standard
-    deviations.
+    `odds` holds for each refit the slope a and the share c in Phi(a |d| / sqrt(s^2 + c^2 b^2)), the
+    probability that a difference d with standard error s and bias scale b has the right sign.
+    `typical` holds a share of its own for single estimates, and the two multiples of
+    sqrt(s^2 + c^2 b^2) at which the range starts and ends.
     """
 
     odds: tuple[tuple[float, float], ...]
@@ -76,7 +77,7 @@ def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: 
         return f"the benchmark has estimates by {FITTED[0]} with the default gamma"
     lower, upper = int(sample.negatives.min()), int(sample.negatives.max())
     if lower < upper:
-        return f"users have {lower:,} to {upper:,} negatives; on the benchmark all have as many"
+        return f"users have {lower:,} to {upper:,} negatives; the benchmark's have the same number"
     measured = {
         "users": min(sample.users.values()),
         "negatives for each user": lower,
@@ -86,8 +87,14 @@ def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: 
     for name, value in measured.items():
         least, most = scope[name]
         if not least <= value <= most:
-            return f"the log has {value:,.4g} {name}; the benchmark has {least:,g} to {most:,g}"
+            ends = f"{_written(least)} to {_written(most)}"
+            return f"the log has {_written(value)} {name}; the benchmark has {ends}"
     return ""
+
+
+def _written(number: float) -> str:
+    """A whole number with its thousands separated, or a ratio with one decimal."""
+    return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:,.1f}"
 
 
 def odds(record: Record, difference: float, error: float, bias_scale: float) -> float:
@@ -111,7 +118,7 @@ def odds(record: Record, difference: float, error: float, bias_scale: float) -> 
 def typical_range(
     record: Record, estimate: float, error: float, bias_scale: float
 ) -> tuple[float, float]:
-    """Where the exact metric was in 95% of the benchmark's evaluations, seen from the estimate.
+    """The typical range around an estimate, clipped to [0, 1].
 
     >>> record = Record((), (0.1, -1.0, 2.0))
     >>> [round(end, 3) for end in typical_range(record, 0.03, 0.003, 0.04)]

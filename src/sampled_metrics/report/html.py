@@ -21,7 +21,7 @@ from .text import made_with, pair_name, text
 #: Definitions of the terms on the pages.
 DEFINITIONS = {
     "naive": "The metric applied to the sampled rank as if the sampled items were the catalogue: "
-    "what sampled evaluations report. It is not an estimate of the exact metric.",
+    "what sampled evaluations report. Except for AUC, it does not estimate the exact metric.",
     "rank estimate": "The metric at an unbiased estimate of the true rank, rounded down.",
     "least bias": "The correction whose squared bias, on average over true ranks, is the least "
     "there is; its variance can be huge.",
@@ -37,10 +37,16 @@ DEFINITIONS = {
     "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
     "estimates AUC, and no other exact metric.",
     "estimate": "By bias-variance with a prior fitted to the log, or by the naive metric where it "
-    "has no bias. Its standard error leaves out its bias; the typical range does not.",
-    "typical": "Where the exact metric of the log's users was, seen from the estimate, in 95% of "
-    "evaluations drawn from 64 real recommenders on six data sets (track record). It proves "
+    "has no bias. Its standard error leaves out its bias; the typical range allows for a bias as "
+    "large as on the benchmark.",
+    "typical": "A range around the estimate, for the exact metric of the log's own users. It was "
+    "fitted to evaluations drawn from 64 real recommenders, so that on each of six data sets 95% "
+    "of such ranges hold the exact metric, whatever the confidence of other ranges. It proves "
     "nothing for another data set.",
+    "odds": "By the track record: the probability that two recommenders are in the order of their "
+    "estimates. It comes from models that were fitted to evaluations of 64 real recommenders on "
+    "six data sets, each time without one of these, and is the smallest by these models, at most "
+    "99%. It is for the log's own users.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
     "proved, possible": "All exact values that are consistent with the log under the assumption "
@@ -54,16 +60,18 @@ DEFINITIONS = {
     "of geometrics: near the top, users are a mixture of geometric distributions.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Proved: there "
     "is a proof for any number of users. Large sample: by Student's test, which needs many users. "
-    "Track record: right so often on the benchmark's recommenders, leaving one data set out.",
-    "quote": "What a sentence may quote: the estimate with the range in which the exact metric is.",
-    "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
-    "exact metric only where the estimator has no bias.",
-    "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
-    "verdict on the log's pairs by one metric is wrong is at most 1 less the confidence, if the "
-    "verdict's assumption holds. It is a promise on the exact metrics of a population that the "
-    "users were drawn from at random. A verdict with no assumption on the ranks holds for the "
-    "log's own users, too. One probably beats the other if nothing can be proved, but the odds of "
-    "the track record are 95% or more.",
+    "Track record: calibrated on real recommenders whose exact metrics are known, and no promise.",
+    "quote": "What a sentence may quote: the estimate with its proved range. Name the assumption "
+    "and the confidence with it.",
+    "low, high": "Ends of Student's interval for the estimator's expectation, which is the exact "
+    "metric only where the estimator has no bias.",
+    "verdict": "One beats the other if the log contradicts the opposite, which is a proof. The "
+    "chance that any proved verdict on the log's pairs by one metric is wrong is at most 1 less "
+    "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
+    "population that the users were drawn from at random. A verdict with no assumption on the "
+    "ranks holds for the log's own users, too. One probably beats the other if nothing is proved, "
+    "but the odds of the track record are 95% or more. Each such verdict stands alone: one of "
+    "several is wrong more often.",
 }
 
 
@@ -138,7 +146,7 @@ def of_estimates(
     words += [
         word
         for comparison in comparisons.values()
-        for word in (*comparison.frame.columns, *comparison.shown)
+        for word in (*_present(comparison), *comparison.shown)
     ]
     notes = [
         *estimates.notes,
@@ -165,7 +173,7 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
         image=image(comparison_panel(comparison)),
         facts=facts,
         notes=comparison.notes,
-        definitions=_defined([*comparison.frame.columns, *comparison.shown.columns]),
+        definitions=_defined([*_present(comparison), *comparison.shown.columns]),
     )
 
 
@@ -196,6 +204,11 @@ def table(result: Result) -> str:
 
 def _parts(result: Result) -> dict[str, object]:
     return {"frame": result.shown, "caption": made_with(result), "notes": result.notes}
+
+
+def _present(comparison: Comparison) -> Iterable[str]:
+    """The columns that hold something."""
+    return comparison.frame.dropna(axis="columns", how="all").columns
 
 
 def _defined(names: Iterable[str]) -> dict[str, str]:

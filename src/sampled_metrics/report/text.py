@@ -187,13 +187,20 @@ def _(result: Estimates, metric_name: str | None = None) -> list[str]:
     )
     for (assumption, warrant), part in groups:
         scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
-        lines.append(f"{warrant}{scope}: {_condition(str(assumption), assumed)}")
+        condition = _condition(str(assumption), assumed)
+        lines.append(f"{_at_confidence(result, str(warrant))}{scope}: {condition}")
     others = [
         condition for condition in assumed.conditions if not isinstance(condition, Assumption)
     ]
     if groups.ngroups and others:
         lines.append(f"assuming {'; '.join(f'that {condition}' for condition in others)}")
     return lines
+
+
+def _at_confidence(result: Result, warrant: str) -> str:
+    """A warrant with the confidence of the ranges."""
+    confidence = result.settings.get("confidence")
+    return warrant if confidence is None else f"{warrant} at {100 * float(confidence):g}%"
 
 
 def _condition(assumption: str, assumed: Assumed) -> str:
@@ -211,11 +218,12 @@ def _(result: Estimates | Comparison) -> tuple[list[str], str, list[str]]:
     return sentences(result), formatted(table), promises(result)
 
 
-#: What a typical range is.
+#: What a typical range is, and what odds are.
 TYPICAL = (
-    "typical: such a range held the exact value in 95% of evaluations of 64 real recommenders, on "
-    "each of six data sets (track record)"
+    "typical: fitted so that on each of six data sets 95% of such ranges hold the exact value for "
+    "the log's users (track record of 64 real recommenders)"
 )
+ODDS = "track record: probability by models of 64 real recommenders on six data sets"
 #: Columns of a comparison that another column or a sentence includes.
 _INCLUDED = [
     *("first", "second", "standard_error", "student_low", "student_high"),
@@ -232,23 +240,19 @@ def _(result: Comparison) -> list[str]:
 
 def _comparison_sentence(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
     scope = f"on {compared_metric.label}"
+    record = f"{_percent(row['odds'])} ({TRACK_RECORD})"
+    proof = f"A proof takes {_remedy(row, compared_metric)}."
     if row["warrant"] == TRACK_RECORD:
-        return (
-            f"{printable(row['verdict'])} {scope}: at least {_percent(row['odds'])} of real pairs "
-            f"whose estimates differed as clearly were in that order (track record). For a proof, "
-            f"{_remedy(row, compared_metric)}."
-        )
+        return f"{printable(row['verdict'])} {scope}, with probability {record}. {proof}"
     if row["verdict"] != "unknown":
         return f"{_verdict(row, scope)}."
-    odds, favoured = "", printable(row["favoured"])
+    hint, favoured = "", printable(row["favoured"])
     if favoured and np.isnan(row["odds"]):
-        odds = f"; Student's paired interval is in favour of {favoured} ({LARGE_SAMPLE})"
+        hint = f"; Student's paired interval favours {favoured} ({LARGE_SAMPLE})"
     elif favoured:
-        odds = f"; the odds are {_percent(row['odds'])} for {favoured} ({TRACK_RECORD})"
-    return (
-        f"{pair_name(row, 'or')} {scope}: unknown{odds}. This log can prove a difference of about "
-        f"{row['detectable']:.3f}. For a proof of this one, {_remedy(row, compared_metric)}."
-    )
+        hint = f"; {favoured} is ahead with probability {record}"
+    provable = f"This log can prove differences above about {row['detectable']:.3f}."
+    return f"{pair_name(row, 'or')} {scope}: unknown{hint}. {provable} {proof}"
 
 
 def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
@@ -257,18 +261,18 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
         None if pd.isna(row[name]) else row[name]
         for name in ("users_needed", "negatives_needed", "ranking_decides")
     )
-    remedies = [] if users is None else [f"about {_two_digits(users)} users"]
+    remedies = [] if users is None else [f"about {_two_digits(users)} such users"]
     if negatives is not None:
-        remedies.insert(0, f"about {negatives:,} negatives")
+        remedies.insert(0, f"about {negatives:,} negatives for each user")
     elif ranking:
-        return " or take ".join(["rank all items", *remedies])
+        remedies.insert(0, "all items ranked")
     elif ranking is None and not compared_metric.linear:
         remedies.insert(0, "more negatives")
     if not remedies:
         # AUC has no bias under sampling: only more users help.
-        too_few = "these users are too few, even with all items ranked"
-        return "take more users" if compared_metric.linear else too_few
-    return f"take {' or '.join(remedies)}"
+        more_users = "more users than these, even with all items ranked"
+        return "more users" if compared_metric.linear else more_users
+    return ", or ".join(remedies)
 
 
 def _two_digits(number: int) -> str:
@@ -308,17 +312,16 @@ def _(result: Comparison) -> pd.DataFrame:
 def _(result: Comparison, metric_name: str | None = None) -> list[str]:
     if "assumed" not in result.settings:
         return []
-    assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
-    if warrant == LARGE_SAMPLE:
+    assumed = result.settings["assumed"]
+    warrant = _at_confidence(result, str(result.settings["warrant"]))
+    if result.settings["warrant"] == LARGE_SAMPLE:
         return [f"{warrant}: no assumption on the ranks", f"assuming {assumed}"]
     condition = _condition("", assumed)
     is_proved = result.frame["warrant"] == PROVED
-    if not is_proved.any() or not assumed.conditions:
-        return [f"{warrant}: {condition}"]
-    conditions = ["under the assumption of the verdict"]
-    if not is_proved.all():
-        conditions.append(f"without a proved verdict, {condition}")
-    return [f"{warrant}: {'; '.join(conditions)}"]
+    if is_proved.any() and assumed.conditions:
+        otherwise = "" if is_proved.all() else f"; without a proved verdict, {condition}"
+        condition = f"under the assumption of the verdict{otherwise}"
+    return [f"{warrant}: {condition}", *([ODDS] if result.frame["odds"].notna().any() else [])]
 
 
 @sentences.register
