@@ -243,13 +243,8 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         )
     for name in arguments.metrics or ():
         metric(name)
-    ranks = rank(
-        arguments.users,
-        arguments.items,
-        arguments.test,
-        arguments.train,
-        **_given(arguments, "score item_bias relative_tolerance among output cluster progress"),
-    )
+    options = _given(arguments, "score item_bias relative_tolerance among output cluster progress")
+    ranks = rank(**_given(arguments, "users items test train name"), **options)
     n_several = int((ranks.frame["n_relevant"] > 1).sum())
     counted = "are counted as candidates" if arguments.among == "all" else "are no candidates"
     note = f"the user's other held-out items {counted} ({n_several:,} rows have some)"
@@ -540,6 +535,8 @@ def _rank_options(add: partial[None]) -> None:
     add("--among", "whether a user's other held-out items are candidates, as they are by default, "
         "or each item is ranked among the irrelevant ones alone",
         choices=("all", "irrelevant"), default="all")
+    add("--name NAME", "the recommender, which becomes the first column of the ranks, so that "
+        "compare reads several outputs together")
     add("--metrics NAME...",
         "print these metrics of the ranks, with standard errors, instead of the ranks")
     add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)

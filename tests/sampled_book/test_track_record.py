@@ -107,13 +107,13 @@ def test_verdicts_and_coverage_by_hand():
 
 
 def test_odds_hold_on_the_data_set_left_out(tables):
-    for metric_name, least_decided in (("recall@10", 0.4), ("ndcg@10", 0.3)):
+    for metric_name, least_decided in (("recall@10", 0.45), ("ndcg@10", 0.25)):
         estimates, pairs = (table[table["metric"] == metric_name] for table in tables)
         judged, ranges = evaluations.held_out(estimates, pairs)
         main = evaluations.is_main(judged) & (judged["n_negatives"] == 100)
         verdicts = evaluations.verdicts(judged[main], "smallest")
         assert verdicts["decided"].mean() >= least_decided
-        assert verdicts["wrong"].mean() <= 0.02
+        assert verdicts["wrong"].mean() <= 0.03
         assert (verdicts["wrong"] <= 0.05).all()
         main = evaluations.is_main(ranges) & (ranges["n_negatives"] == 100)
         holds = evaluations.coverage(ranges[main])["holds"]
@@ -123,26 +123,19 @@ def test_odds_hold_on_the_data_set_left_out(tables):
 
 def test_the_page_states_the_shares_that_are_counted(tables):
     page = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
-    text = " ".join(page.split())
-    (numbers,) = re.findall(
-        r"fewer than 1% on NDCG@10; with 500 negatives of (\d+)% and (\d+)%. By track record it "
-        r"names the better one in (\d+)% and (\d+)% of the pairs with 100 negatives, and in (\d+)% "
-        r"and (\d+)% with 500",
-        text,
+    rows = re.findall(
+        r"^\| (\d+) \| (\w+@10) \| ([^|]+) \| (\d+)% \| (\d+) of (\d+) \|$", page, flags=re.M
     )
-    stated = dict(
-        zip(["r500", "n500", "R100", "N100", "R500", "N500"], map(int, numbers), strict=True)
-    )
+    assert len(rows) == 4
     proved = evidence.bundled("verdicts")
     shares = proved["right"].notna().groupby([proved["metric"], proved["m"]]).mean()
-    assert round(100 * shares["recall@10", 500]) == stated["r500"]
-    assert round(100 * shares["ndcg@10", 500]) == stated["n500"]
-    assert round(100 * shares["recall@10", 100]) == 2
-    assert shares["ndcg@10", 100] < 0.01
-    for letter, metric_name in (("R", "recall@10"), ("N", "ndcg@10")):
+    for m, label, share, decided, wrong, verdicts in rows:
+        metric_name = label.lower()
+        percent = round(100 * shares[metric_name, int(m)])
+        assert share == (f"{percent}%" if percent else "under 1%")
         judged, _ = evaluations.held_out(*(t[t["metric"] == metric_name] for t in tables))
-        for m in (100, 500):
-            part = judged[judged["n_negatives"] == m]
-            part = part[evaluations.is_main(part)] if m == 100 else part
-            decided = evaluations.verdicts(part, "smallest")["decided"].mean()
-            assert np.floor(100 * decided) == stated[f"{letter}{m}"]
+        part = judged[judged["n_negatives"] == int(m)]
+        counts = evaluations.verdicts(part[evaluations.is_main(part)], "smallest")
+        assert round(100 * counts["decided"].mean()) == int(decided)
+        assert counts["verdicts"].sum() == int(verdicts)
+        assert round((counts["wrong"] * counts["verdicts"]).sum()) == int(wrong)

@@ -649,6 +649,41 @@ def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[st
     assert sorted(path.name for path in folder.iterdir()) == ["ranks.csv", "toy"]
 
 
+def test_compare_reads_the_named_ranks_of_several_recommenders(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["example", "toy"]) == 0
+    for name in ("ranks", "plain"):
+        Path(name).mkdir()
+    words = "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv"
+    for score in ("dot", "cosine"):
+        options = [*words.split(), "--score", score]
+        assert main([*options, "--name", score.upper(), "-o", f"ranks/{score}.csv"]) == 0
+        assert main([*options, "-o", f"plain/{score}.csv"]) == 0
+        named, plain = (pd.read_csv(f"{folder}/{score}.csv") for folder in ("ranks", "plain"))
+        assert next(iter(named)) == "recommender"
+        assert set(named.pop("recommender")) == {score.upper()}
+        pd.testing.assert_frame_equal(named, plain)
+    capsys.readouterr()
+    for log in ("ranks", "ranks/*.csv"):
+        assert main(["compare", log, "--metric", "ndcg@10"]) == 0
+        assert "DOT beats COSINE on NDCG@10 (proved" in capsys.readouterr().out
+    assert main(["compare", "plain", "--metric", "ndcg@10"]) == 2
+    problem = capsys.readouterr().err
+    assert "no column recommender" in problem
+    assert "--name NAME" in problem
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb"])
+def test_a_bad_name_of_a_recommender_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    words = "rank --users U.npy --items V.npy --test test.csv --name"
+    assert main([*words.split(), name]) == 2
+    sentence = f"error: --name must be printable text that is not empty, got {name!r}\n"
+    assert capsys.readouterr().err == sentence
+
+
 def test_rank_says_which_candidates_it_counts(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from .._validate import as_written, checked_confidence
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
 from ..metrics import Metric
-from ..results import Comparison, table_of
+from ..results import Comparison, source_of, table_of
 from . import judging, options, track_record
 from .sample import Sample, UserMean, difference
 from .values import Values
@@ -281,7 +281,8 @@ def compare(
         settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
     settings["warrant"] = _confidence.PROVED if log.protocol.uniform else _confidence.LARGE_SAMPLE
     notes += options.note_on_exact_values(log, [parsed_metric])
-    return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
+    distinct_notes = tuple(dict.fromkeys(filter(None, notes)))
+    return Comparison(frame, settings, distinct_notes, source=source_of(log))
 
 
 def _checked_estimator(estimator: str, values: Values) -> list[str]:

@@ -17,7 +17,7 @@ from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Unstated
 from ..metrics import Metric
 from ..protocol import Weighted
-from ..results import Estimates
+from ..results import Estimates, source_of
 from . import options, ranges, track_record
 from .ranges import Range
 from .sample import Sample, UserMean
@@ -216,8 +216,18 @@ def estimate(
         settings = {"confidence": level, "assumed": _assumed_if_weighted(log, frame, assumed)}
     elif identification:
         settings["assumed"] = _assumed(frame, assumptions)
+    by_estimator: dict[str, list[str]] = {}
+    for metric in parsed_metrics:
+        by_estimator.setdefault(values.default(metric), []).append(metric.label)
+    estimators = [
+        name if len(by_estimator) == 1 else f"{name} ({', '.join(labels)})"
+        for name, labels in by_estimator.items()
+        if name
+    ]
+    if estimators:
+        settings = {"estimator": "; ".join(estimators), **settings}
     notes += tuple(options.note_on_exact_values(log, parsed_metrics))
-    return Estimates(frame, settings, notes)
+    return Estimates(frame, settings, notes, source=source_of(log))
 
 
 @one_thread
@@ -342,7 +352,7 @@ def estimate_each(
             rows += sorted(metric_rows, key=lambda row: position(row.recommender))
     frame = pd.DataFrame(rows, columns=EstimatorRow._fields)
     settings = {"gamma": values.gamma, "confidence": level}
-    return Estimates(frame, settings, tuple(dict.fromkeys(notes)))
+    return Estimates(frame, settings, tuple(dict.fromkeys(notes)), source=source_of(log))
 
 
 def _one_row_each(

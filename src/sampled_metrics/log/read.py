@@ -17,7 +17,15 @@ import numpy as np
 from .._validate import as_written, shortened
 from ..adaptive import Adaptive
 from ..protocol import Protocol, Weighted
-from .columns import INPUT, SizeMissingError, check_columns, log_names, warn_ignored, whole
+from .columns import (
+    INPUT,
+    SizeMissingError,
+    check_columns,
+    log_names,
+    meaning,
+    warn_ignored,
+    whole,
+)
 from .compact import COLUMNS, Log
 from .rows import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
@@ -59,7 +67,8 @@ def read_log(
         give a column; a data frame; or "bundled" for the log that comes with the package. It has a
         row for each held-out item, with the columns
 
-        - recommender: its name; may be missing if there is only one;
+        - recommender: its name; may be missing if there is only one; exact ranks have it from
+          the `name` of :func:`~sampled_metrics.rank`;
         - user: number or text;
         - either n_better and n_tied, the sampled negatives that scored above the item and the same;
           or rank, in [1, n_negatives + n_relevant], 1 the best, among the sampled negatives and the
@@ -317,6 +326,12 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
         raise ValueError(
             f"{name} has exact ranks of users with up to {relevant.max()} held-out items: "
             "sampled-metrics rank --metrics prints their metrics"
+        )
+    keys = {meaning(column) for column in frame.columns}
+    if not keys & {"recommender", "instance"} and frame["user"].duplicated().any():
+        raise ValueError(
+            f"{name} has several exact ranks of a user and no column recommender: rank each "
+            "recommender with its name, by sampled-metrics rank --name NAME"
         )
     items = whole(frame, "n_candidates", 2, name)
     rows = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")

@@ -16,7 +16,7 @@ from ..results import Ranks
 from .blocks import ranked
 from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
-from .parts import Parts, fingerprint
+from .parts import Parts, fingerprint, with_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ def rank(
     output: str | Path | None = None,
     cluster: Any = None,
     progress: bool = False,
+    name: str | None = None,
 ) -> Ranks:
     """Exact ranks of test items, from factors in files or arrays, or from any scoring function.
 
@@ -83,13 +84,17 @@ def rank(
         and a script must call this below ``if __name__ == "__main__":``, since processes import it.
     progress : bool
         Whether to show a progress bar.
+    name : str, optional
+        The recommender. It becomes a first column `recommender` of the frame and of `output`, so
+        that :func:`~sampled_metrics.compare` can read the outputs of several recommenders together.
 
     Returns
     -------
     Ranks
         Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
         n_candidates (the item included), n_relevant (the user's test items), relevant_better and
-        relevant_tied (those of them that score above this one, and the others that score the same).
+        relevant_tied (those of them that score above this one, and the others that score the same);
+        before these a column recommender, if `name` is given.
         Among "all", n_better and n_tied include these, and n_better + 1 is the item's rank. Among
         "irrelevant" they do not, as in a log and in
         :class:`~sampled_metrics.RelevantSets`.
@@ -99,7 +104,8 @@ def rank(
     ValueError
         If a file or an option is invalid, a user or an item is not in the matrices, a test row
         appears twice, a test item is a training item of its user, a factor or a score is NaN, a
-        scoring function is random, `output` holds other blocks, or `cluster` does not answer.
+        scoring function is random, `output` holds other blocks, `cluster` does not answer, or
+        `name` is empty.
     ConnectionError
         If the scheduler is lost, or has no worker for five minutes. Finished blocks are kept if
         `output` is given, and the same call continues after them.
@@ -130,6 +136,8 @@ def rank(
 
     if among not in ("all", "irrelevant"):
         raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
+    if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
+        raise ValueError(f"name must be printable text that is not empty, got {as_written(name)}")
     write = _writer(output, [users, items, test, train, item_bias])
     job = Job.of(users, items, score, item_bias, relative_tolerance)
     rows, source = loaded(test, "test")
@@ -143,12 +151,13 @@ def rank(
     parts = None
     if output is not None and (cluster is not None or not Path(output).suffix):
         folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
-        parts = Parts(folder, fingerprint(job, by_user, seen, among, cluster=cluster))
+        options = (among,) if name is None else (among, name)
+        parts = Parts(folder, fingerprint(job, by_user, seen, *options, cluster=cluster), name)
     ranks = ranked(
         job, by_user, seen, all_candidates=among == "all", parts=parts, cluster=cluster,
         progress=progress,
     )  # fmt: skip
-    ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    ranks = with_name(ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True), name)
     write(ranks)
     if parts is not None and Path(str(output)).suffix:
         parts.remove()

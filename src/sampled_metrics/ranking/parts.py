@@ -23,10 +23,11 @@ class Parts:
     """A folder of finished blocks, one Parquet file each.
 
     Each file contains the :func:`fingerprint` of the inputs (`mark`); other blocks are refused.
+    `name` is the recommender, which is written with each block.
     """
 
-    def __init__(self, folder: Path, mark: str) -> None:
-        self.folder, self._mark = folder, mark.encode()
+    def __init__(self, folder: Path, mark: str, name: str | None = None) -> None:
+        self.folder, self._mark, self._name = folder, mark.encode(), name
         try:
             folder.mkdir(exist_ok=True)
             for stale in folder.glob(".*.part"):  # unfinished files of a killed run
@@ -52,6 +53,7 @@ class Parts:
         except (OSError, ValueError):
             return None
         metadata, frame = table.schema.metadata or {}, table.to_pandas()
+        frame = frame.drop(columns="recommender", errors="ignore")
         if metadata.get(b"inputs") != self._mark or metadata.get(b"digest") != _digest(frame):
             return None
         return frame if frame[["user", "item"]].equals(expected) else None
@@ -61,7 +63,7 @@ class Parts:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        table = pa.Table.from_pandas(with_name(frame, self._name), preserve_index=False)
         marks = {b"inputs": self._mark, b"digest": _digest(frame)}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
         try:
@@ -96,6 +98,14 @@ class Parts:
             if n_finished:
                 reason += f"; {n_finished} finished blocks are kept there, and the next run goes on"
         return ValueError(f"{self.folder} cannot be written: {reason}")
+
+
+def with_name(frame: pd.DataFrame, name: str | None) -> pd.DataFrame:
+    """Ranks with the recommender's name as first column, if it has one."""
+    if name is None:
+        return frame
+    named = frame.assign(recommender=name)
+    return named[["recommender", *frame.columns]]
 
 
 def _digest(frame: pd.DataFrame) -> bytes:

@@ -8,6 +8,7 @@ templates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import singledispatch
 
 import pandas as pd
@@ -104,15 +105,15 @@ def page(result: Result) -> str:
 
 @page.register
 def _(result: Estimates) -> str:
-    return of_estimates(result, result.comparisons, result.source or result.settings)
+    return of_estimates(result, result.comparisons, _facts(result))
 
 
 @page.register
 def _(result: Comparison) -> str:
     if result.estimates is None:
-        return of_comparison(result, result.source or result.settings)
+        return of_comparison(result, _facts(result))
     compared = {result.settings["metric"]: result}
-    return of_estimates(result.estimates, compared, result.source)
+    return of_estimates(result.estimates, compared, _facts(result))
 
 
 @page.register
@@ -120,6 +121,13 @@ def _(result: Plan) -> str:
     if result.curves.empty:
         return page.dispatch(Result)(result)
     return of_plan(result, result.curves, result.source or result.settings)
+
+
+def _facts(result: Estimates | Comparison) -> Mapping[str, object]:
+    """What the page says of the log; the settings if the result does not know its log."""
+    if not result.source:
+        return result.settings
+    return {**result.source, "confidence": f"{result.settings['confidence']:g}"}
 
 
 def of_estimates(
@@ -157,6 +165,8 @@ def of_estimates(
         metrics=metrics,
         facts=facts,
         notes=list(dict.fromkeys(notes)),
+        methods=replace(estimates, comparisons=comparisons).methods(),
+        tables=[result.to_latex() for result in (estimates, *comparisons.values())],
         definitions=_defined(words),
     )
 
@@ -173,6 +183,8 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
         image=image(comparison_panel(comparison)),
         facts=facts,
         notes=comparison.notes,
+        methods=comparison.methods(),
+        tables=[comparison.to_latex()],
         definitions=_defined([*_present(comparison), *comparison.shown.columns]),
     )
 

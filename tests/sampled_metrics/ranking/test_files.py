@@ -195,6 +195,19 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(
         rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t.csv", output=tmp_path / output)
 
 
+def test_finished_blocks_have_the_name_of_the_recommender(tmp_path, factors):
+    pytest.importorskip("pyarrow")
+    paths = [tmp_path / name for name in ("U.npy", "V.npy", "test.csv")]
+    once = rank_files(*paths, output=tmp_path / "ranks", name="A")
+    pd.testing.assert_frame_equal(rank_files(*paths, output=tmp_path / "ranks", name="A"), once)
+    part = pd.read_parquet(tmp_path / "ranks" / "part-000000.parquet")
+    assert list(part) == list(once)
+    assert set(part["recommender"]) == {"A"}
+    for name in ("B", None):
+        with pytest.raises(ValueError, match="ranks of other inputs or options"):
+            rank_files(*paths, output=tmp_path / "ranks", name=name)
+
+
 def test_a_held_out_item_in_training_is_refused(tmp_path, factors):
     (tmp_path / "test.csv").write_text("user,item\n0,30\n")
     seen = np.zeros((9, 50))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import sampled_metrics as sm
 from sampled_metrics import Protocol, auditing, metric, planning
 from sampled_metrics._confidence import Assumed
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -136,7 +138,7 @@ def test_a_report_opens_with_the_verdicts() -> None:
     read = Read(page)
     assert read.texts["h2"] == [
         "Verdicts on Recall@10", "Verdicts on AUC", "Recall@10", "AUC", "What was read",
-        "How to read this",
+        "For a paper", "How to read this",
     ]  # fmt: skip
     sentences = [SENTENCE.format(label) for label in ("Recall@10", "AUC")]
     assert read.texts["li"] == [*sentences, "users: 7"]
@@ -146,6 +148,18 @@ def test_a_report_opens_with_the_verdicts() -> None:
     comparison_page = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
     assert comparison_page.texts["h2"][0] == "Verdicts on AUC"
     assert comparison_page.texts["li"] == [sentences[1], "metric: auc", "a note."]
+
+
+def test_a_report_has_text_and_tables_for_a_paper() -> None:
+    found = sm.estimate("bundled", ["auc"])
+    compared = {"auc": sm.compare("bundled", "auc")}
+    read = Read(replace(found, comparisons=compared).to_html())
+    assert replace(found, comparisons=compared).methods() in read.texts["p"]
+    assert "all proved verdicts by one metric are right" in "".join(read.texts["p"])
+    assert read.texts["pre"] == [found.to_latex(), compared["auc"].to_latex()]
+    alone = Read(compared["auc"].to_html())
+    assert alone.texts["pre"] == [compared["auc"].to_latex()]
+    assert compared["auc"].methods() in alone.texts["p"]
 
 
 def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:

@@ -1,0 +1,134 @@
+"""What a paper can take over: the paragraph on methods, and tables in LaTeX with captions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import sampled_metrics as sm
+from sampled_metrics.report.text import CITATION
+from sampled_metrics.results import Estimates
+
+pytestmark = pytest.mark.words
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def frame_of(n_users: int, **columns: object) -> pd.DataFrame:
+    """Ranks 1, 2, 3, 1, ... of A, and 2, 3, 1, ... of B, for as many users."""
+    ranks = np.arange(2 * n_users) % 3
+    names = np.repeat(["A_1", "B & %"], n_users)
+    users = np.tile(np.arange(n_users), 2)
+    counts = {"n_better": ranks, "n_tied": 0}
+    return pd.DataFrame({"recommender": names, "user": users, **counts, **columns})
+
+
+@pytest.fixture(scope="module")
+def estimates() -> Estimates:
+    return sm.estimate("bundled", ["ndcg@10", "auc"])
+
+
+def test_a_paragraph_states_the_evaluation_and_its_warrants(estimates: Estimates) -> None:
+    paragraph = estimates.methods()
+    assert "\n" not in paragraph
+    for fact in (
+        "We evaluated X, Y and Z on 6,040 users.",
+        "among 100 distinct negatives, drawn uniformly from the 1,393 to 3,687 candidates",
+        "We estimated NDCG@10 and AUC on all candidates; "
+        "estimator: bias-variance, fitted prior (NDCG@10); naive (AUC).",
+        "(with gamma 0.0129) is from Krichene and Rendle",
+        "The 95% ranges are proved for NDCG@10 if deeper ranks have fewer users, down to the rank",
+        "; proved for AUC with no assumption on the ranks.",
+        "The typical ranges are a track record: ",
+        "64 recommenders of six data sets",
+    ):
+        assert fact in paragraph
+    assert paragraph.endswith(f"Software: {CITATION}.")
+
+
+def test_a_comparison_names_the_odds_that_it_used() -> None:
+    paragraph = sm.compare("bundled", "ndcg@10", confidence=0.9).methods()
+    assert "The 90% ranges of differences are proved if deeper ranks have fewer users" in paragraph
+    assert "The odds are a track record" in paragraph
+    assert "typical" not in paragraph
+    assert "proved verdicts" not in paragraph  # there are none
+
+
+def test_exact_ranks_are_called_exact() -> None:
+    rows = frame_of(60, n_candidates=50, n_relevant=1)
+    result = sm.compare(rows, "ndcg@10")
+    assert "ranked among all 50 candidates. We computed NDCG@10 of these exact ranks, without" in (
+        result.methods()
+    )
+    assert "on 60 users, ranked among all 50 candidates; 95" in result.to_latex()
+
+
+def test_intervals_of_one_estimator_promise_no_exact_metric() -> None:
+    log = sm.read_log(frame_of(60), n_items=50, n_negatives=9, replacement=True)
+    result = sm.estimate_each(log, ["ndcg@10"], estimators=["naive", "monotone"])
+    paragraph = result.methods()
+    assert "estimator: naive, monotone." in paragraph
+    assert "ranges are Student's for the estimator's expectation, and leave out its bias" in (
+        paragraph
+    )
+    assert "no bias" not in paragraph
+    assert "among 9 negatives (with replacement), drawn uniformly from the 50 cand" in paragraph
+    chosen = sm.compare(log, "ndcg@10", estimator="naive").methods()
+    assert "estimator: naive." in chosen
+    assert "no bias" not in chosen
+    assert "with replacement" in result.to_latex()
+
+
+def test_designs_are_described() -> None:
+    drawn = {"n_negatives": np.tile([4, 2, 2], 40), "n_tied": 0}
+    better = np.tile([0, 1, 2], 40)
+    design = sm.Adaptive(50, first=2, most=4)
+    rows = frame_of(60, **drawn).assign(n_better=better)
+    adaptive = sm.read_log(rows, protocol=design)
+    paragraph = sm.estimate(adaptive, ["auc"]).methods()
+    assert "drawn uniformly, 2 at first, doubled up to 4 while none was above the item, from" in (
+        paragraph
+    )
+    weighted = sm.Protocol(50, 9, weights=np.linspace(1, 2, 50), replacement=True)
+    log = sm.read_log(frame_of(60), protocol=weighted)
+    paragraph = sm.estimate(log, ["auc"]).methods()
+    assert "drawn by weights, from" in paragraph
+    assert "We bounded AUC on all candidates." in paragraph
+    shared = sm.read_log(
+        frame_of(60), n_items=50, n_negatives=9, replacement=False, shared_negatives=True
+    )
+    result = sm.estimate(shared, ["ndcg@10"], identification=False)
+    assert "uniformly, shared by users, from" in result.methods()
+    assert "ranges" not in result.methods().replace("typical ranges", "")
+
+
+def test_a_caption_states_what_the_table_needs(estimates: Estimates) -> None:
+    caption = re.search(r"\\caption\{(.*)\}", estimates.to_latex(label="tab:a"))
+    assert caption
+    assert caption[1].startswith(
+        "NDCG@10 and AUC of X, Y and Z on 6,040 users, from 100 distinct negatives among 1,393 to "
+        "3,687 candidates; 95\\% ranges are proved for NDCG@10 if deeper ranks have fewer users"
+    )
+    assert r"\label{tab:a}" in estimates.to_latex(label="tab:a")
+    assert estimates.to_latex(caption="").startswith(r"\begin{tabular}")
+    assert r"\caption{Own.}" in estimates.to_latex(caption="Own.")
+
+
+def test_names_in_a_caption_are_escaped() -> None:
+    log = sm.read_log(frame_of(60), n_items=50, n_negatives=9, replacement=False)
+    caption = sm.compare(log, "auc").to_latex().splitlines()[1]
+    assert caption.startswith(r"\caption{Differences in AUC of A\_1 and B \& \% on 60 users")
+
+
+def test_the_package_is_cited_as_in_its_citation_file() -> None:
+    content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    (author,) = content["authors"]
+    year = re.search(r"Copyright \(c\) (\d+)", (ROOT / "LICENSE").read_text(encoding="utf-8"))
+    assert year
+    expected = [author["name"], content["title"], f"version {content['version']}", year[1]]
+    assert ", ".join(expected) == CITATION
