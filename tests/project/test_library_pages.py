@@ -150,6 +150,15 @@ def test_a_decimal_number_in_the_prose_stands_in_a_block(path: str) -> None:
         assert number in shown or number in {"0.95", "0.05"}, number  # the two defaults
 
 
+@pytest.mark.parametrize("path", TUTORIALS[:2])
+def test_a_probability_in_the_prose_is_the_printed_one(path: str) -> None:
+    shown = "".join(block.text for block in blocks_of(page(TUTORIALS[0])))
+    quoted = re.findall(r"(\d+%), track record|probability is (\d+%)", page(path))
+    assert quoted
+    for numbers in quoted:
+        assert f"Z probably beats X on NDCG@10, with probability {''.join(numbers)}" in shown
+
+
 def test_the_pages_show_every_command() -> None:
     blocks = [block for path in TUTORIALS for block in blocks_of(page(path)) if block.kind == "sh"]
     lines = [line for block in blocks for line in commands_of(block)]

@@ -216,7 +216,7 @@ def plot_reliability(held_out: HeldOut) -> Figure:
         ax.plot(rows["odds"], rows["right"], linestyle="none", label=name, **style)
     means = table.groupby("bin")[["odds", "right"]].mean()
     ax.plot(means["odds"], means["right"], color="#0b3c6f", linewidth=2, label="mean")
-    ax.set(xlabel="odds from the other data sets", ylabel="share in the right order")
+    ax.set(xlabel="probability by the other data sets", ylabel="share in the right order")
     ax.legend()
     return figure
 
@@ -262,7 +262,7 @@ def record_texts(records: Mapping[str, HeldOut]) -> Texts:
         "all-record-smallest-wrong": f"{means['Wrong, smallest']:.1%}",
         "all-record-counts": f"{wrong.sum():.0f} of {counts['verdicts'].sum():.0f} in all",
         "all-record-probable": f"{counts['probable_right'].mean():.0%}",
-        "all-record-shares": f"{min(shares):.2f} to {max(shares):.2f}",
+        "all-record-shares": f"{min(shares):.2f} and {max(shares):.2f}",
     }
 
 
