@@ -529,7 +529,7 @@ def _limits(limits: pd.DataFrame) -> list[str]:
 def _(result: Plan, metric_name: str | None = None) -> list[str]:
     order_promise = (
         f"enough: the right order with probability {result.settings['confidence']:g}, if true "
-        "ranks are distributed as assumed"
+        "ranks are distributed as assumed; it is no proof, for which compare says what it takes"
     )
     if not (result.frame["estimator"] == "race").any():
         return [order_promise]
