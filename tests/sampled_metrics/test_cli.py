@@ -499,7 +499,7 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     assert words_of(line)[words_of(line).index("--metric") + 1] in arguments
     sentences, table = stdout.split("pair  ")
     assert " ".join(sentences.split()) == " ".join(comparison.sentences)
-    table, promised = table.split(f"{comparison.settings['warrant']}: ")
+    table, promised = table.split("proved at 95%: ")
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
         "X and Y", "X and Z", "Y and Z",
     ]  # fmt: skip

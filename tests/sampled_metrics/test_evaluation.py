@@ -653,7 +653,7 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert pd.isna(row.users_needed) or row.users_needed > users
             assert sentence.startswith(row.verdict) == is_decided
             assert (": unknown" in sentence) != is_decided
-            assert (" is in favour of " in sentence) == (row.favoured != "")
+            assert (" paired interval favours " in sentence) == (row.favoured != "")
     assert of == "recall@10" or verdicts == {False, True}
 
 
