@@ -22,6 +22,16 @@ def up(value: float, digits: int) -> float:
     return -down(-value, digits) + 0.0
 
 
+def up_to_two_digits(number: float) -> int:
+    """A number of users or the like, at least 1, rounded up to two digits.
+
+    >>> up_to_two_digits(2_166_358), up_to_two_digits(34)
+    (2200000, 34)
+    """
+    unit = int(10 ** max(math.floor(math.log10(number)) - 1, 0))
+    return math.ceil(number / unit) * unit
+
+
 def ends(low: float, high: float, digits: int = 3, *, signed: bool = False) -> tuple[str, str]:
     """Both ends of a range, rounded outwards; `signed` adds a plus, as for differences.
 

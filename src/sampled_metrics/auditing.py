@@ -482,6 +482,13 @@ def _number(
     return Check("numbers", float(n_deviating), p_value, finding)
 
 
+def _binned(item: IntArray, n_items: int) -> tuple[IntArray, IntArray]:
+    """Draws of each item, or of each stretch of items if there are few draws, and the sizes."""
+    n_bins = min(n_items, max(2, item.size // _DRAWS_PER_BIN))
+    counts = np.bincount(item * n_bins // n_items, minlength=n_bins)
+    return counts, np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
+
+
 def _items(
     drawn_keys: IntArray,
     positive_keys: IntArray,
@@ -490,9 +497,8 @@ def _items(
     replacement: bool,
 ) -> Check:
     """The chi-square statistic over its expectation, from exact means and variances by bin."""
-    n_bins = min(n_items, max(2, drawn_keys.size // _DRAWS_PER_BIN))
-    bin_sizes = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
-    counts = np.bincount(drawn_keys % n_items * n_bins // n_items, minlength=n_bins)
+    counts, bin_sizes = _binned(drawn_keys % n_items, n_items)
+    n_bins = counts.size
     draws = np.bincount(drawn_keys // n_items, minlength=n_candidates.size).astype(np.float64)
     # The number of each user's positives in each bin.
     cell, n_positives = np.unique(
@@ -534,11 +540,9 @@ def _excess_of_items(item: IntArray, n_items: int) -> float:
 
     Draws without replacement are negatively associated, so that binomial tails bound theirs.
     """
-    n_bins = min(n_items, max(2, item.size // _DRAWS_PER_BIN))
-    sizes = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
-    counts = np.bincount(item * n_bins // n_items, minlength=n_bins)
-    chances = np.minimum(_OWN_ITEMS * sizes / n_items, 1.0)
-    return float(min(1.0, n_bins * stats.binom.sf(counts - 1, item.size, chances).min()))
+    counts, bin_sizes = _binned(item, n_items)
+    chances = np.minimum(_OWN_ITEMS * bin_sizes / n_items, 1.0)
+    return float(min(1.0, counts.size * stats.binom.sf(counts - 1, item.size, chances).min()))
 
 
 def _excess_of_ends(places: FloatArray) -> float:

@@ -161,9 +161,9 @@ class Result:
             ranges; other results have none. ``caption=""`` without a label gives a bare
             ``tabular``.
         """
-        from .report import text
+        from .report import paper
 
-        return text.latex(self, caption, label)
+        return paper.latex(self, caption, label)
 
     def to_text(self, kind: str = "table") -> str:
         """The table as text.
@@ -262,9 +262,9 @@ class _Evaluated(_Plotted):
         here it has no bias. The 95% ranges are proved with no assumption on the ranks. Software:
         The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026.
         """
-        from .report import text
+        from .report import paper
 
-        return text.methods(self)
+        return paper.methods(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -191,11 +191,10 @@ def in_scope(table: pd.DataFrame) -> pd.DataFrame:
 
 def _weights(table: pd.DataFrame) -> np.ndarray:
     """Weights that give each data set, and each cell in it, the same total."""
-    cells = table.groupby(["data", *LOG[:3]])["metric"].transform("size")
-    cells_of_data = table.groupby("data")["n_negatives"].transform(
-        lambda _: table.loc[_.index, LOG[:3]].drop_duplicates().shape[0]
-    )
-    return np.asarray(1.0 / cells / cells_of_data)
+    cell = ["data", *LOG[:3]]
+    rows_of_cell = table.groupby(cell)["metric"].transform("size")
+    cells_of_data = table.drop_duplicates(cell)["data"].value_counts()
+    return np.asarray(1.0 / rows_of_cell / table["data"].map(cells_of_data))
 
 
 def fit_odds(pairs: pd.DataFrame) -> tuple[float, float]:

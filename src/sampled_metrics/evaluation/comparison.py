@@ -232,10 +232,10 @@ def compare(
         if no_record:
             notes.append(f"no track record for {parsed_metric.name} here: {no_record}")
         bar.update(bar.total - bar.n)
+    # Other estimators of a metric with an unbiased one, as bias-variance of AUC, may have a bias.
+    is_unbiased = (unbiased and estimator_name == "naive") or not log.protocol.uniform
     rows = []
     for (first, second), paired in differences.items():
-        # Other estimators of such metrics, as bias-variance of AUC, may have a bias.
-        is_unbiased = (unbiased and estimator_name == "naive") or not log.protocol.uniform
         student_low, student_high = paired.student(level)[:2] if is_unbiased else (np.nan, np.nan)
         judgement, odds = judgements[first, second], np.nan
         if record and not judgement.sign:

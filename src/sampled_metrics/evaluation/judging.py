@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _confidence, priors
+from .. import _confidence, _ranges, priors
 from .._validate import FloatArray, IntArray
 from ..adaptive import Adaptive
 from ..bounds import bets, identification
@@ -321,17 +321,10 @@ class Judge:
                     middle = np.sqrt(low * high)
                     decides = pair_evidence.against(1, 0.0, middle) >= self.log_evidence_needed
                     low, high = (low, middle) if decides else (middle, high)
-                users = max(
-                    _two_digits(pair_evidence.users[0] * high), int(pair_evidence.users[0]) + 1
-                )
+                more_users = int(pair_evidence.users[0]) + 1
+                users = max(_ranges.up_to_two_digits(pair_evidence.users[0] * high), more_users)
                 users_needed[pair] = min(users, users_needed.get(pair, users))
         return users_needed
-
-
-def _two_digits(users: float) -> int:
-    """A number of users rounded up to two digits."""
-    unit = int(10 ** max(np.floor(np.log10(users)) - 1.0, 0.0))
-    return int(np.ceil(users / unit)) * unit
 
 
 def negatives_needed(

@@ -7,7 +7,6 @@ on the type of the result are registered by it; :mod:`sampled_metrics.results` c
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import singledispatch
@@ -76,8 +75,8 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
         plain = frame.astype(object).where(frame.notna(), None).to_dict("records")
         rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
         return "[\n" + ",\n".join(rows) + "\n]\n"
-    right = [_is_number(column) for _, column in frame.items()]
-    cells = [list(map(str, frame.columns)), *_cells(frame)]
+    right = [is_number(column) for _, column in frame.items()]
+    cells = [list(map(str, frame.columns)), *cells_of(frame)]
     if kind == "markdown":
         cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
         cells.insert(1, ["---:" if is_right else ":---" for is_right in right])
@@ -91,147 +90,17 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
     return "".join(lines)
 
 
-def latex(result: Result, caption: str | None, label: str | None) -> str:
-    """A table as LaTeX, for the package booktabs."""
-    frame, caption = shown(result), _caption(result) if caption is None else caption
-    headings = [str(name).replace("_", " ") for name in frame]
-    alignments = "".join("r" if _is_number(frame[name]) else "l" for name in frame)
-    return pd.DataFrame(_cells(frame), columns=headings).to_latex(
-        index=False, escape=True, column_format=alignments, caption=caption or None, label=label
-    )
-
-
-def _cells(frame: pd.DataFrame) -> list[list[str]]:
+def cells_of(frame: pd.DataFrame) -> list[list[str]]:
     return [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
 
 
-def _is_number(column: pd.Series) -> bool:
+def is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column) and column.dtype != bool
 
 
-#: How to cite the package, as in CITATION.cff, and the paper of its corrections.
-CITATION = "The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026"
-CORRECTION = "Krichene and Rendle, On Sampled Metrics for Item Recommendation, KDD 2020"
-#: Columns that rest on the track record, in words.
-_RECORDED = {"typical_low": "typical ranges", "odds": "odds"}
-_LATEX_ESCAPES = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-)
-
-
-def methods(result: Result) -> str:
-    """A paragraph for a paper: log, estimator, ranges, and what they rest on."""
-    labels, names = _labels_and_names(result)
-    settings, source, frame = result.settings, result.source, result.frame
-    compared = [*result.comparisons.values()] if isinstance(result, Estimates) else [result]
-    lines, is_exact = list[str](), False
-    if "negatives" in source:
-        ranked_among, is_exact = _negatives(source)
-        if not is_exact:
-            design = f"{source['design']}," if "design" in source else "uniformly"
-            ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
-        lines.append(f"We evaluated {names} on {source['users']:,} users.")
-        lines.append(f"Each held-out item was ranked among {ranked_among}.")
-    estimator = ", ".join(dict.fromkeys(frame.get("estimator", [settings.get("estimator", "")])))
-    if is_exact and estimator == "naive":
-        lines.append(f"We computed {labels} of these exact ranks, without a correction.")
-    elif estimator:
-        lines.append(f"We estimated {labels} on all candidates; estimator: {estimator}.")
-        has_bias = "estimator" in frame or frame.get("student_low", pd.Series([0.0])).isna().all()
-        if "naive" in estimator and not has_bias:
-            lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
-    else:
-        lines.append(f"We bounded {labels} on all candidates.")
-    if "bias-variance" in estimator and "gamma" in settings:
-        gamma = f"gamma {settings['gamma']:.3g}"
-        lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")
-    lines += [f"The {line}." for line in _ranges_promised(result)]
-    if any((one.frame["warrant"] == PROVED).any() for one in compared):
-        lines.append(
-            f"With a probability of at least {_confidence_of(result)} all proved verdicts by one "
-            "metric are right, if their assumptions hold."
-        )
-    is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
-    used = {name for name, missing in is_missing.items() if not missing}
-    if recorded := [words for name, words in _RECORDED.items() if name in used]:
-        lines.append(
-            f"The {_joined(recorded)} are a track record: they were calibrated on 64 recommenders "
-            "of six data sets, the benchmark of Sampled Metrics."
-        )
-    return " ".join([*lines, f"Software: {CITATION}."])
-
-
-def _labels_and_names(result: Result) -> tuple[str, str]:
-    """The metrics and the recommenders of a result, as in a sentence."""
-    frame, is_comparison = result.frame, isinstance(result, Comparison)
-    metric_names = [result.settings["metric"]] if is_comparison else frame["metric"]
-    columns = ["first", "second"] if is_comparison else ["recommender"]
-    return (
-        _joined(metric(name).label for name in metric_names),
-        _joined(printable(str(name)) for name in frame[columns].to_numpy().ravel()),
-    )
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Distinct words as in a sentence.
-
-    >>> _joined("XYZX"), _joined("X")
-    ('X, Y and Z', 'X')
-    """
-    *others, last = dict.fromkeys(words)
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:
-    """The items that a held-out item is ranked among, and whether they are all candidates."""
-    number, drawn = str(source["negatives"]).rsplit(", ", 1)
-    if drawn == "all of them":
-        return f"all {source['items']} candidates", True
-    if number == "1":
-        return "1 negative", False
-    if drawn == "without replacement":
-        return f"{number} distinct negatives", False
-    return f"{number} negatives ({drawn})", False
-
-
-def _confidence_of(result: Result) -> str:
+def confidence_of(result: Result) -> str:
+    """The confidence of a result as a percentage."""
     return f"{100 * result.settings.get('confidence', CONFIDENCE):.4g}%"
-
-
-def _ranges_promised(result: Result) -> list[str]:
-    """Confidence, warrant and assumption of the ranges, in words."""
-    ranges = f"{_confidence_of(result)} ranges"
-    if "low" in result.frame:
-        return [f"{ranges} are Student's for the estimator's expectation, and leave out its bias"]
-    if isinstance(result, Comparison):
-        ranges += " of differences"
-    lines = []
-    for line in promises(result):
-        if line in (TYPICAL, ODDS):
-            continue
-        warrant, _, condition = line.partition(": ")
-        warrant = warrant.replace(f" at {_confidence_of(result)}", "")
-        for name in {} if isinstance(result, Comparison) else dict.fromkeys(result.frame["metric"]):
-            warrant = re.sub(rf"(?<![\w@]){re.escape(name)}(?![\w@])", metric(name).label, warrant)
-        separator = {"if": " ", "no": " with "}.get(condition.split(" ")[0], ", ")
-        warrant = warrant.replace(LARGE_SAMPLE, "Student's, for large samples,")
-        lines.append(warrant + separator + condition if condition else line)
-    return [f"{ranges} are {'; '.join(lines)}"] if lines else []
-
-
-def _caption(result: Result) -> str | None:
-    """LaTeX of a caption with what a reader needs to judge the table; None without a log."""
-    if not isinstance(result, (Estimates, Comparison)) or "negatives" not in result.source:
-        return None
-    labels, names = _labels_and_names(result)
-    ranked_among, is_exact = _negatives(result.source)
-    sample = f"from {ranked_among} among {result.source['items']} candidates"
-    if is_exact:
-        sample = f"ranked among {ranked_among}"
-    differences = "Differences in " if isinstance(result, Comparison) else ""
-    caption = f"{differences}{labels} of {names} on {result.source['users']:,} users, {sample}"
-    return "; ".join([caption, *_ranges_promised(result)]).translate(_LATEX_ESCAPES) + "."
 
 
 def _paragraphs(sentences: Iterable[str]) -> str:
@@ -300,34 +169,74 @@ def _(result: Estimates) -> pd.DataFrame:
 
 
 @promises.register
-def _(result: Estimates, metric_name: str | None = None) -> list[str]:
-    if "assumed" not in result.settings or "warrant" not in result.frame:
+def _(result: Estimates | Comparison, metric_name: str | None = None) -> list[str]:
+    if "assumed" not in result.settings:
         return []
-    rows = (
-        result.frame if metric_name is None else result.frame[result.frame["metric"] == metric_name]
-    )
-    lines = [TYPICAL] if rows["typical_low"].notna().any() else []
-    rows = rows[rows["warrant"] != ""]
-    groups, assumed = (
-        rows.groupby(["assumption", "warrant"], sort=False),
-        result.settings["assumed"],
-    )
-    for (assumption, warrant), part in groups:
-        scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
-        condition = _condition(str(assumption), assumed)
-        lines.append(f"{_at_confidence(result, str(warrant))}{scope}: {condition}")
-    others = [
-        condition for condition in assumed.conditions if not isinstance(condition, Assumption)
+    grounds = grounds_of(result, metric_name, str)
+    lines = [
+        f"{warrant} at {confidence_of(result)}{scope}: {condition}"
+        if "confidence" in result.settings
+        else f"{warrant}{scope}: {condition}"
+        for warrant, scope, condition in grounds
     ]
-    if groups.ngroups and others:
-        lines.append(f"assuming {'; '.join(f'that {condition}' for condition in others)}")
+    lines += assuming(result) if grounds else []
+    rows = _of_metric(result.frame, metric_name)
+    if "typical_low" in rows and rows["typical_low"].notna().any():
+        lines.insert(0, TYPICAL)
+    if "odds" in rows and rows["odds"].notna().any():
+        lines.append(ODDS)
     return lines
 
 
-def _at_confidence(result: Result, warrant: str) -> str:
-    """A warrant with the confidence of the ranges."""
-    confidence = result.settings.get("confidence")
-    return warrant if confidence is None else f"{warrant} at {100 * float(confidence):g}%"
+def _of_metric(frame: pd.DataFrame, metric_name: str | None) -> pd.DataFrame:
+    is_whole = metric_name is None or "metric" not in frame
+    return frame if is_whole else frame[frame["metric"] == metric_name]
+
+
+#: What some ranges rest on: their warrant, " for" what rows if not for all, and their condition.
+_Ground = tuple[str, str, str]
+
+
+@singledispatch
+def grounds_of(
+    result: Result, metric_name: str | None, written: Callable[[str], str]
+) -> list[_Ground]:
+    """What the ranges rest on, of one metric or of all; `written` writes the names of metrics."""
+    return []
+
+
+@grounds_of.register
+def _(result: Estimates, metric_name: str | None, written: Callable[[str], str]) -> list[_Ground]:
+    if "assumed" not in result.settings or "warrant" not in result.frame:
+        return []
+    rows = _of_metric(result.frame, metric_name)
+    rows = rows[rows["warrant"] != ""]
+    groups = rows.groupby(["assumption", "warrant"], sort=False)
+    grounds = []
+    for (assumption, warrant), part in groups:
+        scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows, written)}"
+        condition = _condition(str(assumption), result.settings["assumed"])
+        grounds.append((str(warrant), scope, condition))
+    return grounds
+
+
+@grounds_of.register
+def _(result: Comparison, metric_name: str | None, written: Callable[[str], str]) -> list[_Ground]:
+    if "assumed" not in result.settings:
+        return []
+    assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
+    condition, is_proved = _condition("", assumed), result.frame["warrant"] == PROVED
+    if warrant != LARGE_SAMPLE and is_proved.any() and assumed.conditions:
+        otherwise = "" if is_proved.all() else f"; without a proved verdict, {condition}"
+        condition = f"under the assumption of the verdict{otherwise}"
+    return [(warrant, "", condition)]
+
+
+def assuming(result: Result) -> list[str]:
+    """What else than an assumption on the ranks the ranges rest on."""
+    conditions = result.settings["assumed"].conditions
+    others = [f"that {one}" for one in conditions if not isinstance(one, Assumption)]
+    return [f"assuming {'; '.join(others)}"] if others else []
 
 
 def _condition(assumption: str, assumed: Assumed) -> str:
@@ -388,7 +297,7 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
         None if pd.isna(row[name]) else row[name]
         for name in ("users_needed", "negatives_needed", "ranking_decides")
     )
-    remedies = [] if users is None else [f"about {_two_digits(users)} such users"]
+    remedies = [] if users is None else [f"about {_ranges.up_to_two_digits(users):,} such users"]
     if negatives is not None:
         remedies.insert(0, f"about {negatives:,} negatives for each user")
     elif ranking:
@@ -400,16 +309,6 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
         more_users = "more users than these, even with all items ranked"
         return "more users" if compared_metric.linear else more_users
     return ", or ".join(remedies)
-
-
-def _two_digits(number: int) -> str:
-    """A large number rounded up to two digits.
-
-    >>> _two_digits(2_166_358), _two_digits(34)
-    ('2,200,000', '34')
-    """
-    unit = 10 ** max(len(str(number)) - 2, 0)
-    return f"{-(-number // unit) * unit:,}"
 
 
 def _percent(odds: float) -> str:
@@ -433,22 +332,6 @@ def _(result: Comparison) -> pd.DataFrame:
         cells.insert(3, LARGE_SAMPLE, _ranges_of(result.frame, "student", signed=True))
     cells["verdict"] = [_verdict(row) for row in rows]
     return cells
-
-
-@promises.register
-def _(result: Comparison, metric_name: str | None = None) -> list[str]:
-    if "assumed" not in result.settings:
-        return []
-    assumed = result.settings["assumed"]
-    warrant = _at_confidence(result, str(result.settings["warrant"]))
-    if result.settings["warrant"] == LARGE_SAMPLE:
-        return [f"{warrant}: no assumption on the ranks", f"assuming {assumed}"]
-    condition = _condition("", assumed)
-    is_proved = result.frame["warrant"] == PROVED
-    if is_proved.any() and assumed.conditions:
-        otherwise = "" if is_proved.all() else f"; without a proved verdict, {condition}"
-        condition = f"under the assumption of the verdict{otherwise}"
-    return [f"{warrant}: {condition}", *([ODDS] if result.frame["odds"].notna().any() else [])]
 
 
 @sentences.register
@@ -671,13 +554,14 @@ def _ranges_of(frame: pd.DataFrame, kind: str = "possible", signed: bool = False
     return [_ranges.written(low, high, signed=signed) for low, high in ends]
 
 
-def _rows_named(part: pd.DataFrame, rows: pd.DataFrame) -> str:
+def _rows_named(part: pd.DataFrame, rows: pd.DataFrame, written: Callable[[str], str]) -> str:
     """The metrics of some rows; with recommenders where not all are included."""
     names = []
     for metric_name, metric_rows in part.groupby("metric", sort=False):
         is_complete = len(metric_rows) == (rows["metric"] == metric_name).sum()
         recommenders = ", ".join(map(printable, metric_rows["recommender"]))
-        names.append(f"{metric_name}" if is_complete else f"{metric_name} of {recommenders}")
+        name = written(str(metric_name))
+        names.append(name if is_complete else f"{name} of {recommenders}")
     return ", ".join(names)
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import sampled_metrics as sm
-from sampled_metrics.report.text import CITATION
+from sampled_metrics.report.paper import CITATION
 from sampled_metrics.results import Estimates
 
 pytestmark = pytest.mark.words

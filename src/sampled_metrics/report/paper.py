@@ -1,0 +1,137 @@
+"""What a paper says of a result: a paragraph on the methods, and the table with its caption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from .._confidence import LARGE_SAMPLE, PROVED
+from .._validate import printable
+from ..metrics import metric
+from ..results import Comparison, Estimates, Result
+from .text import assuming, cells_of, confidence_of, grounds_of, is_number, shown
+
+#: How to cite the package, as in CITATION.cff, and the paper of its corrections.
+CITATION = "The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026"
+CORRECTION = "Krichene and Rendle, On Sampled Metrics for Item Recommendation, KDD 2020"
+#: Columns that rest on the track record, in words.
+_RECORDED = {"typical_low": "typical ranges", "odds": "odds"}
+_LATEX_ESCAPES = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
+
+
+def latex(result: Result, caption: str | None, label: str | None) -> str:
+    """A table as LaTeX, for the package booktabs."""
+    frame, caption = shown(result), _caption(result) if caption is None else caption
+    headings = [str(name).replace("_", " ") for name in frame]
+    alignments = "".join("r" if is_number(frame[name]) else "l" for name in frame)
+    return pd.DataFrame(cells_of(frame), columns=headings).to_latex(
+        index=False, escape=True, column_format=alignments, caption=caption or None, label=label
+    )
+
+
+def methods(result: Result) -> str:
+    """A paragraph for a paper: log, estimator, ranges, and what they rest on."""
+    labels, names = _labels_and_names(result)
+    settings, source, frame = result.settings, result.source, result.frame
+    compared = [*result.comparisons.values()] if isinstance(result, Estimates) else [result]
+    lines, is_exact = list[str](), False
+    if "negatives" in source:
+        ranked_among, is_exact = _negatives(source)
+        if not is_exact:
+            design = f"{source['design']}," if "design" in source else "uniformly"
+            ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
+        lines.append(f"We evaluated {names} on {source['users']:,} users.")
+        lines.append(f"Each held-out item was ranked among {ranked_among}.")
+    estimator = ", ".join(dict.fromkeys(frame.get("estimator", [settings.get("estimator", "")])))
+    if is_exact and estimator == "naive":
+        lines.append(f"We computed {labels} of these exact ranks, without a correction.")
+    elif estimator:
+        lines.append(f"We estimated {labels} on all candidates; estimator: {estimator}.")
+        has_bias = "estimator" in frame or frame.get("student_low", pd.Series([0.0])).isna().all()
+        if "naive" in estimator and not has_bias:
+            lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
+    else:
+        lines.append(f"We bounded {labels} on all candidates.")
+    if "bias-variance" in estimator and "gamma" in settings:
+        gamma = f"gamma {settings['gamma']:.3g}"
+        lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")
+    lines += [f"The {line}." for line in _ranges_promised(result)]
+    if any((one.frame["warrant"] == PROVED).any() for one in compared):
+        lines.append(
+            f"With a probability of at least {confidence_of(result)} all proved verdicts by one "
+            "metric are right, if their assumptions hold."
+        )
+    is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
+    used = {name for name, missing in is_missing.items() if not missing}
+    if recorded := [words for name, words in _RECORDED.items() if name in used]:
+        lines.append(
+            f"The {_joined(recorded)} are a track record: they were calibrated on 64 recommenders "
+            "of six data sets, the benchmark of Sampled Metrics."
+        )
+    return " ".join([*lines, f"Software: {CITATION}."])
+
+
+def _labels_and_names(result: Result) -> tuple[str, str]:
+    """The metrics and the recommenders of a result, as in a sentence."""
+    frame, is_comparison = result.frame, isinstance(result, Comparison)
+    metric_names = [result.settings["metric"]] if is_comparison else frame["metric"]
+    columns = ["first", "second"] if is_comparison else ["recommender"]
+    return (
+        _joined(metric(name).label for name in metric_names),
+        _joined(printable(str(name)) for name in frame[columns].to_numpy().ravel()),
+    )
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Distinct words as in a sentence.
+
+    >>> _joined("XYZX"), _joined("X")
+    ('X, Y and Z', 'X')
+    """
+    *others, last = dict.fromkeys(words)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:
+    """The items that a held-out item is ranked among, and whether they are all candidates."""
+    number, drawn = str(source["negatives"]).rsplit(", ", 1)
+    if drawn == "all of them":
+        return f"all {source['items']} candidates", True
+    if number == "1":
+        return "1 negative", False
+    if drawn == "without replacement":
+        return f"{number} distinct negatives", False
+    return f"{number} negatives ({drawn})", False
+
+
+def _ranges_promised(result: Result) -> list[str]:
+    """Confidence, warrant and assumption of the ranges, in words."""
+    ranges = f"{confidence_of(result)} ranges"
+    if "low" in result.frame:
+        return [f"{ranges} are Student's for the estimator's expectation, and leave out its bias"]
+    if isinstance(result, Comparison):
+        ranges += " of differences"
+    lines = []
+    for warrant, scope, condition in grounds_of(result, None, lambda name: metric(name).label):
+        separator = {"if": " ", "no": " with "}.get(condition.split(" ")[0], ", ")
+        warrant_words = warrant.replace(LARGE_SAMPLE, "Student's, for large samples,")
+        lines.append(warrant_words + scope + separator + condition)
+    return [f"{ranges} are {'; '.join([*lines, *assuming(result)])}"] if lines else []
+
+
+def _caption(result: Result) -> str | None:
+    """LaTeX of a caption with what a reader needs to judge the table; None without a log."""
+    if not isinstance(result, (Estimates, Comparison)) or "negatives" not in result.source:
+        return None
+    labels, names = _labels_and_names(result)
+    ranked_among, is_exact = _negatives(result.source)
+    sample = f"from {ranked_among} among {result.source['items']} candidates"
+    if is_exact:
+        sample = f"ranked among {ranked_among}"
+    differences = "Differences in " if isinstance(result, Comparison) else ""
+    caption = f"{differences}{labels} of {names} on {result.source['users']:,} users, {sample}"
+    return "; ".join([caption, *_ranges_promised(result)]).translate(_LATEX_ESCAPES) + "."
