@@ -4,6 +4,7 @@
 #   make book       execute the chapters and build the site into _build/html
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
+#   make slides     make slides of two lectures from the chapters, into _build/slides
 #   make serve      serve the site on this machine          (PORT=8000)
 #
 # For developers
@@ -46,10 +47,13 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
+
+slides: book
+	@$(RUN) book/slides.py
 
 measure: $(VENV)/book.installed
 	@$(RUN) book/measure.py
