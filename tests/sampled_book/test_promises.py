@@ -1,0 +1,70 @@
+"""What the documentation says of simulated promises is what the benchmarks' files hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script(name: str) -> ModuleType:
+    """A script of the folder benchmarks, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+@pytest.fixture(scope="module")
+def plans() -> ModuleType:
+    return script("plans")
+
+
+@pytest.mark.words
+def test_plans_and_what_compare_says_are_those_of_the_file(plans):
+    table = pd.read_csv(plans.FILE)
+    text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    assert plans.markdown(table) in text
+    assert (table["proof, got"] <= table["proof, true ranks"]).all()
+    assert table["wrong"].sum() == 0
+    excess = [
+        round(100 * (table[f"order, {start}"] - table["order, got"]).max())
+        for start in ("true ranks", "pilot log")
+    ]
+    found = re.search(
+        r"more often than the estimates had it, plans from one log up to (\d+) points more often",
+        page("book/library/howto.md"),
+    )
+    least = re.search(r"right order at most (\d+) percentage points", page("book/library/howto.md"))
+    assert [int(least[1]), int(found[1])] == excess
+    row = table[(table["first"] == "X") & (table["second"] == "Z")].iloc[0]
+    shares = re.search(
+        r"promised it in (\d+)% of evaluations, and `compare` named a winner in (\d+)%, all by",
+        page("book/library/howto.md"),
+    )
+    named = row["proof, got"] + row["steepness, got"] + row["track record, got"]
+    assert named == row["track record, got"]
+    promised = 100 * row["order, pilot log"], 100 * named
+    assert list(map(int, shares.groups())) == list(map(round, promised))
+
+
+def test_a_plan_is_made_again_as_it_is_kept(plans):
+    place = [setting.data for setting in plans.SETTINGS].index("lastfm")
+    kept = pd.read_csv(plans.FILE).iloc[place]
+    again = plans.measured(plans.SETTINGS[place], draws=1, seed=1)
+    names = [name for name in again if name.endswith(("true ranks", "pilot log"))]
+    assert len(names) == 4
+    np.testing.assert_allclose([again[n] for n in names], kept[names].astype(float), rtol=1e-3)
