@@ -113,3 +113,20 @@ def test_logs_drawn_again_miss_as_they_are_kept(coverage, name, range_name, whos
     for number in (min(missed), held):
         rows = {row[0]: row[1:] for row in coverage.held(population, number)}
         assert rows[wanted][whose == "own users"] == (number == held)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("data", ["ml-100k", "ml-1m-2998"])
+def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(data):
+    table = script("several").measured(data, seed=1)
+    of_all, of_one = (table[table["items"] == items] for items in ("all", "one"))
+    assert len(of_all) == len(of_one) == 8  # four recommenders, two metrics
+    assert (of_all["low"] < 0.001).all()
+    assert (of_all["assumption"] == "none").all()
+    assert of_all["held"].all()
+    assert (of_one["assumption"] == "decreasing at the top").all()
+    # Three recommenders predict ratings: with two metrics and two data sets, twelve ranges.
+    is_popular = of_one["recommender"] == "Popular"
+    assert (is_popular == of_one["held"]).all()
+    assert (~is_popular).sum() == 6
+    assert "All their twelve default ranges" in page("book/library/decide.md")
