@@ -143,6 +143,7 @@ def of_estimates(
         compared = comparisons.get(name)
         metrics.append({
             "label": label,
+            "matrix": {} if compared is None else matrix(compared),
             "sentences": [] if compared is None else compared.sentences,
             "differences": None if compared is None else compared.shown,
             "of_differences": [] if compared is None else compared.promises(),
@@ -171,12 +172,37 @@ def of_estimates(
     )
 
 
+def matrix(comparison: Comparison) -> dict[str, list[str]]:
+    """The verdicts of each recommender on all of them, in the same order, most victories first.
+
+    Empty for two recommenders, whose only verdict needs no table.
+    """
+    frame = comparison.frame
+    names = list(dict.fromkeys([*frame["first"], *frame["second"]]))
+    if len(names) < 3:
+        return {}
+    words = {(name, other): "unknown" if name != other else "" for name in names for other in names}
+    for first, second, verdict in frame[["first", "second", "verdict"]].itertuples(index=False):
+        for name, other in ((first, second), (second, first)):
+            for sure in ("", "probably "):
+                if verdict == f"{name} {sure}beats {other}":
+                    words[name, other], words[other, name] = f"{sure}beats", f"{sure}loses"
+
+    def score(name: str) -> int:
+        row = [words[name, other] for other in names]
+        return sum(word.endswith("loses") - word.endswith("beats") for word in row)
+
+    order = sorted(names, key=score)
+    return {name: [words[name, other] for other in order] for name in order}
+
+
 def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     """The page of a comparison without estimates."""
     label = metric(comparison.settings["metric"]).label
     return _filled(
         "comparison.html",
         label=label,
+        matrix=matrix(comparison),
         sentences=comparison.sentences,
         differences=comparison.shown,
         promises=comparison.promises(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pandas as pd
 import pytest
 from checks import faults, visit
@@ -55,6 +57,16 @@ def one_row_each() -> str:
     return of_estimates(estimated, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 
 
+def many() -> str:
+    """A page of twelve recommenders with long names, whose verdicts are a wide table."""
+    names = [f"recommender number {number}" for number in range(12)]
+    pairs = [
+        comparison().frame.assign(first=first, second=second, verdict=f"{first} beats {second}")
+        for first, second in combinations(names, 2)
+    ]
+    return of_comparison(Comparison(pd.concat(pairs), {"metric": "auc"}), {"metric": "auc"})
+
+
 def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
     inputs, options = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
@@ -73,6 +85,7 @@ def address(serve, tmp_path_factory):
         "estimates": estimates(),
         "rows": one_row_each(),
         "comparison": comparison_page,
+        "many": many(),
         "plan": plan(),
     }
     for name, page in pages.items():
@@ -85,7 +98,7 @@ def is_white_in_the_light(page, theme):
     assert (background == "rgb(255, 255, 255)") == (theme == "light")
 
 
-@pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "plan"])
+@pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "many", "plan"])
 def test_a_report_has_no_fault(context, address, name, tmp_path):
     with visit(context, f"{address}/{name}.html") as visited:
         assert faults(visited, themed=is_white_in_the_light) == []

@@ -21,6 +21,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import figures
 from sampled_metrics.report.html import (
     DEFINITIONS,
+    matrix,
     of_comparison,
     of_estimates,
     of_plan,
@@ -148,6 +149,47 @@ def test_a_report_opens_with_the_verdicts() -> None:
     comparison_page = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
     assert comparison_page.texts["h2"][0] == "Verdicts on AUC"
     assert comparison_page.texts["li"] == [sentences[1], "metric: auc", "a note."]
+
+
+def compared(*verdicts: tuple[str, str, str]) -> Comparison:
+    """A comparison with these pairs and verdicts."""
+    rows = [pair_of(first, second).assign(verdict=verdict) for first, second, verdict in verdicts]
+    return Comparison(pd.concat(rows, ignore_index=True), {"metric": "auc"})
+
+
+#: One name holds the word of a verdict, and one could break out of the page.
+AMBIGUOUS = "A beats B"
+THREE = compared(
+    ("A", AMBIGUOUS, f"{AMBIGUOUS} beats A"), ("A", NASTY, "unknown"),
+    (AMBIGUOUS, NASTY, f"{NASTY} probably beats {AMBIGUOUS}"),
+)  # fmt: skip
+
+
+def test_a_matrix_has_each_verdict_from_both_sides_and_most_victories_first() -> None:
+    assert matrix(THREE) == {
+        NASTY: ["", "probably beats", "unknown"],
+        AMBIGUOUS: ["probably loses", "", "beats"],
+        "A": ["unknown", "loses", ""],
+    }
+    assert matrix(comparison("A", "B")) == {}
+
+
+def test_a_report_of_three_or_more_opens_with_the_matrix() -> None:
+    for page in (of_comparison(THREE, {}), of_estimates(estimates("A"), {"auc": THREE}, {})):
+        read = Read(page)
+        assert read.open == []
+        assert read.all("script") == []
+        heads = [head["scope"] for head in read.all("th")]
+        assert heads[:6] == ["col"] * 3 + ["row"] * 3
+        names = [printable(name) for name in (NASTY, AMBIGUOUS, "A")]
+        assert read.texts["th"][:6] == [*names, *names]
+        assert read.texts["td"][:6] == [
+            "probably beats", "unknown", "probably loses", "beats", "unknown", "loses",
+        ]  # fmt: skip
+        body = page[page.index("<h2") :]
+        assert body.index("<table") < min(body.index(tag) for tag in ("<li", "<img", "<p>"))
+        wins = [cell for cell in read.all("td") if cell.get("class") == "wins"]
+        assert len(wins) == 2
 
 
 def test_a_report_has_text_and_tables_for_a_paper() -> None:

@@ -1,0 +1,132 @@
+"""What the documentation says of simulated promises is what the benchmarks' files hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script(name: str) -> ModuleType:
+    """A script of the folder benchmarks, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+@pytest.fixture(scope="module")
+def plans() -> ModuleType:
+    return script("plans")
+
+
+@pytest.mark.words
+def test_plans_and_what_compare_says_are_those_of_the_file(plans):
+    table = pd.read_csv(plans.FILE)
+    text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    assert plans.markdown(table) in text
+    assert (table["proof, got"] <= table["proof, true ranks"]).all()
+    assert table["wrong"].sum() == 0
+    excess = [
+        round(100 * (table[f"order, {start}"] - table["order, got"]).max())
+        for start in ("true ranks", "pilot log")
+    ]
+    found = re.search(
+        r"more often than the estimates had it, plans from one log up to (\d+) points more often",
+        page("book/library/howto.md"),
+    )
+    least = re.search(r"right order at most (\d+) percentage points", page("book/library/howto.md"))
+    assert [int(least[1]), int(found[1])] == excess
+    row = table[(table["first"] == "X") & (table["second"] == "Z")].iloc[0]
+    shares = re.search(
+        r"promised it in (\d+)% of evaluations, and `compare` named a winner in (\d+)%, all by",
+        page("book/library/howto.md"),
+    )
+    named = row["proof, got"] + row["steepness, got"] + row["track record, got"]
+    assert named == row["track record, got"]
+    promised = 100 * row["order, pilot log"], 100 * named
+    assert list(map(int, shares.groups())) == list(map(round, promised))
+
+
+def test_a_plan_is_made_again_as_it_is_kept(plans):
+    place = [setting.data for setting in plans.SETTINGS].index("lastfm")
+    kept = pd.read_csv(plans.FILE).iloc[place]
+    again = plans.measured(plans.SETTINGS[place], draws=1, seed=1)
+    names = [name for name in again if name.endswith(("true ranks", "pilot log"))]
+    assert len(names) == 4
+    np.testing.assert_allclose([again[n] for n in names], kept[names].astype(float), rtol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def coverage() -> ModuleType:
+    return script("coverage")
+
+
+@pytest.mark.words
+def test_the_page_shows_the_coverage_of_the_file(coverage):
+    lines = pd.read_csv(coverage.FILE)
+    text = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
+    assert coverage.markdown(lines) in text
+    assert set(lines["logs"]) == {200}
+    shares = coverage.shares(lines).set_index(["range", "users drawn from"])["population"]
+    assert shares[coverage.DECREASING, "half at 11, half last"] < 0.05
+    assert int(100 * shares[coverage.TYPICAL, "Markov chain, beauty"]) == 72
+    assert "held in 72% of the logs" in page("book/library/decide.md")
+    assert shares[coverage.STUDENT, "both first, but B last for one in 500"] < 0.95
+    # More misses than this happen in one of 1,000 files if 5% of the logs miss.
+    promised = lines["range"].isin([coverage.NOTHING, coverage.BET])
+    promised |= (lines["range"] == coverage.DECREASING) & (
+        lines["kind"] != "hostile, not decreasing"
+    )
+    least = 1.0 - binom.ppf(0.999, 200, 0.05) / 200
+    assert (coverage.shares(lines)["population"][promised] >= least).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "range_name", "whose"),
+    [
+        ("both first, but B last for one in 500", "STUDENT", "population"),
+        ("even to rank 200", "DECREASING", "own users"),
+        ("Markov chain, beauty", "TYPICAL", "population"),
+    ],
+)
+def test_logs_drawn_again_miss_as_they_are_kept(coverage, name, range_name, whose):
+    lines = pd.read_csv(coverage.FILE).set_index(["users drawn from", "range"])
+    wanted = getattr(coverage, range_name)
+    missed = set(map(int, lines.at[(name, wanted), f"missed, {whose}"].split()))
+    held = min(set(range(200)) - missed)
+    population = next(each for each in coverage.populations() if each.name == name)
+    for number in (min(missed), held):
+        rows = {row[0]: row[1:] for row in coverage.held(population, number)}
+        assert rows[wanted][whose == "own users"] == (number == held)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("data", ["ml-100k", "ml-1m-2998"])
+def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(data):
+    table = script("several").measured(data, seed=1)
+    of_all, of_one = (table[table["items"] == items] for items in ("all", "one"))
+    assert len(of_all) == len(of_one) == 8  # four recommenders, two metrics
+    assert (of_all["low"] < 0.001).all()
+    assert (of_all["assumption"] == "none").all()
+    assert of_all["held"].all()
+    assert (of_one["assumption"] == "decreasing at the top").all()
+    # Three recommenders predict ratings: with two metrics and two data sets, twelve ranges.
+    is_popular = of_one["recommender"] == "Popular"
+    assert (is_popular == of_one["held"]).all()
+    assert (~is_popular).sum() == 6
+    assert "All their twelve default ranges" in page("book/library/decide.md")
