@@ -41,13 +41,16 @@ def file_of(name: str) -> str:
 
 
 def page_of(name: str) -> str:
-    """Return the page of a public name, which Sphinx fills with its docstring."""
+    """Return the page of a public name, which Sphinx fills with its docstring.
+
+    It is an orphan: the tables of the reference lead to it, and not the navigation.
+    """
     last = name.rpartition(".")[2]
     kind, options = "function", ""
     if last[0].isupper():
         kind, options = ("exception", "") if last.endswith("Error") else ("class", _MEMBERS)
     directive = f".. auto{kind}:: sampled_metrics.{name}\n{options}"
-    return f"# sm.{name}\n\n```{{eval-rst}}\n{directive}```\n"
+    return f"---\norphan: true\n---\n\n# sm.{name}\n\n```{{eval-rst}}\n{directive}```\n"
 
 
 _MEMBERS = "   :members:\n   :inherited-members:\n   :special-members: __call__\n"

@@ -33,6 +33,8 @@ REFERENCE = ["book/api.md", "book/commands.md", LABORATORY]
 NOT_RUN = ["pip install ."]
 #: What is run in tests/peers, with the libraries that it is about.
 PEERS = "{code-block} python"
+#: How a block begins that names what the page is found by.
+INDEX = "{index} ! "
 #: How a block begins that shows a file.
 FILE = "{code-block} text"
 
@@ -103,6 +105,8 @@ class Page:
             write(block)
         elif block.kind == PEERS:
             self.elsewhere(block)
+        elif block.kind.startswith(INDEX):
+            assert block.text == "", f"line {block.line}"
         else:
             raise AssertionError(
                 f"line {block.line}: blocks of {block.kind or 'no kind'} are not run"
@@ -280,17 +284,9 @@ def test_the_page_of_the_commands_says_what_their_help_says(
         assert COMMANDS[name].example in section.replace("\n   ", "\n")
 
 
-def files_of(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """The pages of a part of the table of contents, in order."""
-    for entry in entries:
-        if "file" in entry:  # or a pattern of generated pages
-            yield entry["file"]
-        yield from files_of(entry.get("sections", []))
-
-
 def test_the_pages_are_in_the_table_of_contents() -> None:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    files = [f"{file}.md" for part in toc["parts"] for file in files_of(part["chapters"])]
+    files = [f"{entry['file']}.md" for part in toc["parts"] for entry in part["chapters"]]
     assert [path for path in files if path in TUTORIALS[:2]] == TUTORIALS[:2]
     assert {*TUTORIALS, "book/api.md", "book/commands.md"} <= set(files)
     assert LABORATORY not in files
