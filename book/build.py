@@ -34,6 +34,7 @@ import nbformat
 import yaml
 from tqdm import tqdm
 
+import generated
 import pairs
 from sampled_book.chapters.parameters import ParameterError, refuse_unknown
 
@@ -218,12 +219,16 @@ def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> N
 
 
 def stage(book: Book, folder: Path, replace: Mapping[Path, Path]) -> None:
-    """Copy the book to `folder`, with other notebooks in place of some, execution switched off."""
+    """Copy the book to `folder`, with other notebooks in place of some, and the generated pages.
+
+    Execution is switched off.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     left_out = shutil.ignore_patterns("chapters", "*.py", "__pycache__", ".ipynb_checkpoints")
     shutil.copytree(book.root / "book", folder / "book", ignore=left_out)
     for chapter, executed in replace.items():
         shutil.copy2(executed, folder / chapter.relative_to(book.root))
+    generated.add_pages(folder)
     shutil.copy2(book.root / "_toc.yml", folder)
     config = yaml.safe_load((book.root / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}

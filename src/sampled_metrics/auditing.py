@@ -130,6 +130,11 @@ def audit(
         row, has another form or leaves a user without a candidate, or an option is outside its
         range.
 
+    See Also
+    --------
+    sampled_metrics.read_log : Read the log whose negatives passed.
+    sampled_metrics.Protocol : Weighted negatives, for a sampler that is not uniform.
+
     Examples
     --------
     Users who own no items draw from the first half of the catalogue:

@@ -56,6 +56,10 @@ class OrderByNegatives:
     n_negatives : int
         Largest number of negatives examined.
 
+    See Also
+    --------
+    order_by_negatives : The function that returns it.
+
     Examples
     --------
     >>> found = OrderByNegatives((1, 40, 300), ("A > B", "A = B", "B > A"), "B > A", 999)
@@ -124,6 +128,7 @@ def order_by_negatives(
 
     See Also
     --------
+    sampled_metrics.verdicts.verdict : How often one evaluation finds the right order.
 
     Examples
     --------

@@ -83,6 +83,10 @@ class Result:
     source : mapping of str to object
         The facts about the input that the page shows; `settings` if empty.
 
+    See Also
+    --------
+    Estimates, Comparison, Plan, Race, Audit, Published, Ranks : The results of single functions.
+
     Examples
     --------
     >>> result = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
@@ -277,6 +281,10 @@ class Estimates(_Evaluated):
         The verdicts on each metric that the page shows; empty unless they were added by
         ``with_verdicts``.
 
+    See Also
+    --------
+    sampled_metrics.estimate, sampled_metrics.estimate_each : The functions that return it.
+
     Examples
     --------
     >>> import sampled_metrics as sm
@@ -301,6 +309,10 @@ class Comparison(_Evaluated):
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
         ``with_estimates``.
+
+    See Also
+    --------
+    sampled_metrics.compare : The function that returns it.
 
     Examples
     --------
@@ -341,6 +353,10 @@ class Plan(_Plotted):
         The probability of the right verdict by negatives and by users, which the page draws; empty
         unless asked for.
 
+    See Also
+    --------
+    sampled_metrics.plan : The function that returns it.
+
     Examples
     --------
     >>> import sampled_metrics as sm
@@ -369,6 +385,10 @@ class Race(Result):
         of these users, the scores computed, and their share of the scores for ranking all items
         for all users.
 
+    See Also
+    --------
+    sampled_metrics.race : The function that returns it.
+
     Examples
     --------
     >>> row = {"first": "A", "second": "B", "verdict": "A beats B", "users": 640}
@@ -385,6 +405,10 @@ class Race(Result):
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(_Plotted):
     """The checks of :func:`~sampled_metrics.audit`.
+
+    See Also
+    --------
+    sampled_metrics.audit : The function that returns it.
 
     Examples
     --------
@@ -408,6 +432,10 @@ class Audit(_Plotted):
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):
     """The exact rank of each held-out item, from :func:`~sampled_metrics.rank`.
+
+    See Also
+    --------
+    sampled_metrics.rank : The function that returns it.
 
     Examples
     --------
@@ -472,6 +500,10 @@ class Published(Result):
     ----------
     orders, checks : pandas.DataFrame
         The order of each two methods, and whether each row of the table is possible; see there.
+
+    See Also
+    --------
+    sampled_metrics.published : The function that returns it.
 
     Examples
     --------

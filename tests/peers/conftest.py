@@ -15,7 +15,7 @@ import sampled_metrics as sm
 from sampled_metrics import readers
 from sampled_metrics.results import Estimates
 
-HOWTO = Path(__file__).parents[2] / "book/library/howto.md"
+LIBRARIES = Path(__file__).parents[2] / "book/library/libraries.md"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,8 +64,8 @@ def naive() -> Callable[[Estimates], dict[str, float]]:
 
 @pytest.fixture(scope="session")
 def shown() -> Callable[..., dict[str, Any]]:
-    """A function that runs those three lines of the how-to that begin with a text."""
-    blocks = re.findall(r"(?ms)^```\{code-block\} python\n(.*?)^```$", HOWTO.read_text())
+    """A function that runs those three lines of the page that begin with a text."""
+    blocks = re.findall(r"(?ms)^```\{code-block\} python\n(.*?)^```$", LIBRARIES.read_text())
 
     def run(begins: str, metrics: list[str], **given: Any) -> dict[str, Any]:
         (lines,) = [block for block in blocks if block.startswith(begins)]

@@ -1,23 +1,36 @@
 """What the reference promises: examples for all that is public, and a core that stands alone."""
 
+import ast
 import doctest
 import inspect
 import pkgutil
-import re
 import subprocess
 import sys
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+from numpydoc.docscrape import NumpyDocString
 
+import generated
 import sampled_metrics
 
 pytestmark = pytest.mark.words
 
 ROOT = Path(__file__).parents[2]
+STUB_FILE = ROOT / "src/sampled_metrics/__init__.pyi"
 #: Each function and class of the reference, by its public name.
-PUBLIC = re.findall(r"(?m)^\| \{py:\w+\}`~([\w.]+)` \|", (ROOT / "book/api.md").read_text())
+PUBLIC = [
+    f"sampled_metrics.{name}"
+    for name in generated.public_names((ROOT / "book/api.md").read_text(encoding="utf-8"))
+]
+#: Each name of the stub, modules included.
+STUB = [
+    f"sampled_metrics.{alias.asname}"
+    for node in ast.parse(STUB_FILE.read_text()).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+]
 MODULES = [
     name
     for module in pkgutil.walk_packages(sampled_metrics.__path__, "sampled_metrics.")
@@ -65,6 +78,24 @@ def test_all_that_is_public_has_an_example(name):
             if inspect.isfunction(value) and (method[0] != "_" or method == "__call__")
         }
     assert needed <= shown, f"without an example: {needed - shown}"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_all_that_is_public_says_what_else_to_see(name):
+    document = NumpyDocString(inspect.getdoc(named(name)))
+    assert document["Examples"]
+    assert document["See Also"]
+    assert all(description for _, description in document["See Also"])
+
+
+def test_the_reference_has_every_public_function_and_class():
+    assert "sampled_metrics.estimate" in PUBLIC
+    missing = {name for name in STUB if name not in PUBLIC and not inspect.ismodule(named(name))}
+    assert missing == {"sampled_metrics.Estimator"}  # which is listed with the other estimators
+    modules = {name for name in STUB if inspect.ismodule(named(name))}
+    assert {name.rpartition(".")[0] for name in PUBLIC} == {"sampled_metrics", *modules}
+    readers = sampled_metrics.readers.__all__
+    assert {f"sampled_metrics.readers.{name}" for name in readers} <= set(PUBLIC)
 
 
 @pytest.mark.processes

@@ -15,17 +15,26 @@ from typing import Any
 import pytest
 import yaml
 
-import sampled_metrics
+import generated
 from sampled_metrics.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
-TUTORIALS = ["book/library/start.md", "book/library/decide.md", "book/library/howto.md"]
-REFERENCE = ["book/api.md", "book/library/laboratory.md"]
+LABORATORY = "book/library/laboratory.md"
+#: Every page of the library but the laboratory's, the two that are read first at the head.
+TUTORIALS = ["book/library/start.md", "book/library/decide.md"]
+TUTORIALS += sorted(
+    path
+    for file in (ROOT / "book/library").glob("*.md")
+    if (path := f"book/library/{file.name}") not in [*TUTORIALS, LABORATORY]
+)
+REFERENCE = ["book/api.md", "book/commands.md", LABORATORY]
 
 #: Lines of `sh` blocks that are not run: they change the environment that the tests run in.
 NOT_RUN = ["pip install ."]
 #: What is run in tests/peers, with the libraries that it is about.
 PEERS = "{code-block} python"
+#: How a block begins that names what the page is found by.
+INDEX = "{index} ! "
 #: How a block begins that shows a file.
 FILE = "{code-block} text"
 
@@ -96,6 +105,8 @@ class Page:
             write(block)
         elif block.kind == PEERS:
             self.elsewhere(block)
+        elif block.kind.startswith(INDEX):
+            assert block.text == "", f"line {block.line}"
         else:
             raise AssertionError(
                 f"line {block.line}: blocks of {block.kind or 'no kind'} are not run"
@@ -138,7 +149,7 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     monkeypatch.chdir(tmp_path)
     running = Page(capsys)
     kinds = [running.run(block) or block.kind for block in blocks_of(page(path))]
-    assert {"sh", "text", "python"} == set(kinds) - {FILE, PEERS}
+    assert {"sh", "python", PEERS} & set(kinds)
 
 
 @pytest.mark.parametrize("path", TUTORIALS)
@@ -247,32 +258,37 @@ def offered(module: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", REFERENCE)
-def test_a_table_says_in_a_line_what_each_thing_of_the_reference_is_for(path: str) -> None:
-    listed = re.findall(r"^\| \{py:\w+\}`~([\w.]+)` \| \S", page(path), flags=re.M)
+def test_a_table_says_in_a_line_what_each_thing_of_the_laboratory_is_for() -> None:
+    listed = re.findall(r"^\| \{py:\w+\}`~([\w.]+)` \| \S", page(LABORATORY), flags=re.M)
     assert len(listed) == len(set(listed))
-    names = {f"{named(target).__module__}.{named(target).__name__}" for target in listed}
     described = set()
-    for kind, object_name, members in directives(path):
-        if kind == "automodule":
-            described |= {f"{object_name}.{name}" for name in members or offered(object_name)}
-        else:
-            described.add(f"{named(object_name).__module__}.{named(object_name).__name__}")
-    assert names == described
+    for kind, object_name, members in directives(LABORATORY):
+        assert kind == "automodule"
+        described |= {f"{object_name}.{name}" for name in members or offered(object_name)}
+    assert set(listed) == described
 
 
-def test_the_reference_has_every_name_of_the_package() -> None:
-    listed = re.findall(r"^\| \{py:\w+\}`~sampled_metrics\.(\w+)", page("book/api.md"), flags=re.M)
-    modules = {"consistency", "estimators", "priors", "readers", "results", "verdicts"}
-    offered = set(sampled_metrics.__all__) - {"__version__", "Estimator"}  # of estimators
-    assert set(listed) == offered
-    assert {name for name in offered if inspect.ismodule(getattr(sampled_metrics, name))} == modules
+def test_the_page_of_the_commands_says_what_their_help_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")  # no help text is wrapped
+    whole = re.sub(r"\\(.)|(?<!`)``(?!`)", r"\1", generated.command_sections())
+    sections = dict(re.findall(r"(?ms)^## sampled-metrics (\w+)$(.*?)^```$", whole))
+    assert sections.keys() == COMMANDS.keys()
+    for name, section in sections.items():
+        shown = re.findall(r"(?m)^\.\. option:: (.+)\n\n   (.+)$", section)
+        assert main([name, "--help"]) == 0
+        text = capsys.readouterr().out.replace('"', "")
+        printed = re.findall(r"(?m)^  (\S.*?)(?: |\n) +(\S.*)$", text.split("\nexample:")[0])
+        assert shown == [row for row in printed if row[0] != "-h, --help"], name
+        assert COMMANDS[name].example in section.replace("\n   ", "\n")
 
 
 def test_the_pages_are_in_the_table_of_contents() -> None:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    files = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    pages = [path.removesuffix(".md") for path in [*TUTORIALS, *REFERENCE]]
-    assert [name for name in files if name in pages] == pages
-    shown = {f"book/library/{path.name}" for path in (ROOT / "book/library").iterdir()}
-    assert shown == {path for path in [*TUTORIALS, *REFERENCE] if "/library/" in path}
+    files = [f"{entry['file']}.md" for part in toc["parts"] for entry in part["chapters"]]
+    assert [path for path in files if path in TUTORIALS[:2]] == TUTORIALS[:2]
+    assert {*TUTORIALS, "book/api.md", "book/commands.md"} <= set(files)
+    assert LABORATORY not in files
+    assert page(LABORATORY).startswith("---\norphan: true\n---\n")
+    assert len(files) == len(set(files))

@@ -40,6 +40,10 @@ _INFINITE = 1e8
 class IncompatibleError(ValueError):
     """The sample contradicts the protocol at any true ranks, or the assumption.
 
+    See Also
+    --------
+    interval : The function that raises it.
+
     Examples
     --------
     >>> interval([0, 0, 2_000], Protocol(50, 2), "recall@10", assumption=Assumption(head=50.0))

@@ -176,6 +176,10 @@ class Log:
     exact_values : mapping of str to mapping of str to float
         Known exact metrics of the recommenders; empty except for the bundled log.
 
+    See Also
+    --------
+    sampled_metrics.read_log : Read a log from a file or a data frame.
+
     Examples
     --------
     >>> from sampled_metrics.log.read import read_log

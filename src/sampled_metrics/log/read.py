@@ -142,6 +142,12 @@ def read_log(
         If a column is read by an alias or ignored, or if several rows of a user are read as
         relevant items ranked together although there is no column item, instance or position.
 
+    See Also
+    --------
+    sampled_metrics.readers.from_scores : Make such rows from the scores of all candidates.
+    sampled_metrics.estimate : Estimate exact metrics from the log.
+    sampled_metrics.compare : Decide which recommender is better.
+
     Examples
     --------
     >>> import pandas as pd

@@ -69,6 +69,11 @@ def exact_ranks(
         a held-out item is in its user's training set, a score is NaN or not a real number, or the
         tolerance is not in [0, 1).
 
+    See Also
+    --------
+    sampled_metrics.exact_ranks_from_factors : The same without a matrix of scores.
+    sampled_metrics.rank : The same from files, or by any scoring function.
+
     Examples
     --------
     >>> intervals = exact_ranks([[0.9, 0.5, 0.5, 0.1]], held_out=[1], train=[[0]])

@@ -68,6 +68,11 @@ def exact_ranks_from_factors(
         If the factors are not two matrices of real numbers of one width, and as in
         :func:`~sampled_metrics.exact_ranks`.
 
+    See Also
+    --------
+    sampled_metrics.exact_ranks : Rank by a matrix of scores.
+    sampled_metrics.rank : The same from files, and on a cluster.
+
     Examples
     --------
     >>> exact_ranks_from_factors([[1.0, 0.0]], [[3, 1], [2, 9], [1, 0]], [1], None).n_better

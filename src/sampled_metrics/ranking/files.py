@@ -110,6 +110,12 @@ def rank(
         If the scheduler is lost, or has no worker for five minutes. Finished blocks are kept if
         `output` is given, and the same call continues after them.
 
+    See Also
+    --------
+    sampled_metrics.exact_ranks : Rank by a matrix of scores.
+    sampled_metrics.exact_ranks_from_factors : Rank by factors in memory.
+    sampled_metrics.race : Decide which recommender is better without all scores.
+
     Examples
     --------
     >>> import pandas as pd

@@ -37,6 +37,12 @@ class RankIntervals:
         If lengths differ, a count is negative or fractional, or n_better + n_tied + 1 exceeds
         n_candidates.
 
+    See Also
+    --------
+    sampled_metrics.exact_ranks : Rank by a matrix of scores.
+    sampled_metrics.exact_ranks_from_factors : Rank by factors.
+    sampled_metrics.RelevantSets : Users with several held-out items.
+
     Examples
     --------
     >>> intervals = RankIntervals([0, 1], [0, 2], [5, 5])

@@ -145,6 +145,11 @@ def pykeen_metrics(
     ValueError
         If there is no such metric with this side and tie policy.
 
+    See Also
+    --------
+    pykeen : Read the ranks, if you still have the evaluator.
+    sampled_metrics.published : Bound exact metrics from the row that this function returns.
+
     Examples
     --------
     >>> results = {"both.realistic.hits_at_10": 0.75, "both.realistic.count": 402.0,

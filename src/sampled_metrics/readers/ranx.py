@@ -34,6 +34,11 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
         If an argument has another type, a score is not a number, or a relevant document is not in
         the run.
 
+    See Also
+    --------
+    sampled_metrics.readers.trec : The same from files in TREC's formats.
+    sampled_metrics.read_log : Read the rows that this function returns.
+
     Examples
     --------
     >>> ranx({"q1": {"d1": 0.1, "d2": 0.9}}, {"q1": {"d1": 1}}, recommender="bm25")

@@ -130,6 +130,11 @@ def recbole_scores(
     ValueError
         If shapes do not match, a score is NaN, or a relevant item is not a candidate.
 
+    See Also
+    --------
+    recbole : The same with RecBole's own trainer.
+    sampled_metrics.read_log : Read the rows that this function returns.
+
     Examples
     --------
     >>> recbole_scores([[float("-inf"), 0.5, 0.7, 0.5]], [0], [1])

@@ -52,6 +52,11 @@ def rectools(
         "refuse", or `reco` seems to be cut at its best k items under "tied last": at least half of
         the lists that lack a candidate are as long as the longest list, and lists differ.
 
+    See Also
+    --------
+    sampled_metrics.readers.from_scores : The same from the scores of any software.
+    sampled_metrics.read_log : Read the rows that this function returns.
+
     Examples
     --------
     >>> import pandas as pd

@@ -46,6 +46,10 @@ def from_scores(
         1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
         unknown, or there is no relevant item.
 
+    See Also
+    --------
+    sampled_metrics.read_log : Read the rows that this function returns.
+
     Examples
     --------
     >>> import pandas as pd

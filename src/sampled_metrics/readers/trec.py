@@ -42,6 +42,11 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
         If a file cannot be read, a line has other fields, a score or rel is not a number, a
         document appears twice, or a relevant document is not in the run.
 
+    See Also
+    --------
+    sampled_metrics.readers.ranx : The same from mappings in memory.
+    sampled_metrics.read_log : Read the rows that this function returns.
+
     Examples
     --------
     >>> from tempfile import TemporaryDirectory

@@ -11,6 +11,11 @@ import pytest
 SITE = Path(__file__).parents[3] / "_build" / "html"
 NOTEBOOKS = SITE / "book" / "notebooks"
 CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.html"))
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if "_static" not in path.parts and path != SITE / "index.html"
+)
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
 #: Words that people search for, besides the glossary's own.
 WORDS = [
@@ -84,6 +89,40 @@ def leads(first: str, entry: str) -> bool:
     return any(first.endswith(name) for name in named)
 
 
+#: What people ask, in words, and the page that answers it.
+QUESTIONS = {
+    "which correction": "book/library/correction.html",
+    "how many negatives": "book/library/plan.html",
+    "rank all items": "book/library/rank.html",
+    "sm.estimate": "book/api/estimate.html",
+    "read_log": "book/api/read_log.html",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_search_leads_to_the_page_that_answers(page, address, question):
+    assert first_found(page, address, question).endswith(QUESTIONS[question])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_reader_who_lands_on_a_page_can_search_from_it(browser, address, name):
+    landed = browser.new_page()  # nothing is cached, and nothing was searched before
+    errors: list[str] = []
+    landed.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        landed.goto(f"{address}/{name}")
+        landed.keyboard.press("Control+k")
+        landed.keyboard.type("which correction")
+        landed.keyboard.press("Enter")
+        first = landed.locator("#search-results li a").first
+        first.wait_for(timeout=10_000)
+        first.click()
+        assert landed.title().startswith("Which correction?")
+        assert errors == []
+    finally:
+        landed.close()
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_a_search_leads_to_the_glossary_or_to_the_chapter_it_names(page, address, word):
     assert leads(first_found(page, address, word), terms().get(word, ""))
@@ -103,6 +142,6 @@ def test_every_term_of_the_glossary_is_found(page, address):
 def _page_of(label: str) -> str:
     """The page that a label stands on."""
     for path in Path(GLOSSARY.parent).rglob("*.md"):
-        if f"\n({label})=\n" in path.read_text(encoding="utf-8"):
+        if f"({label})=" in path.read_text(encoding="utf-8").splitlines():
             return f"{path.stem}.html"
     raise AssertionError(f"no page has the label {label}")
