@@ -47,14 +47,14 @@ def test_plans_and_what_compare_says_are_those_of_the_file(plans):
     ]
     found = re.search(
         r"more often than the estimates had it, plans from one log up to (\d+) points more often",
-        page("book/library/howto.md"),
+        page("book/library/plan.md"),
     )
-    least = re.search(r"right order at most (\d+) percentage points", page("book/library/howto.md"))
+    least = re.search(r"right order at most (\d+) percentage points", page("book/library/plan.md"))
     assert [int(least[1]), int(found[1])] == excess
     row = table[(table["first"] == "X") & (table["second"] == "Z")].iloc[0]
     shares = re.search(
         r"promised it in (\d+)% of evaluations, and `compare` named a winner in (\d+)%, all by",
-        page("book/library/howto.md"),
+        page("book/library/plan.md"),
     )
     named = row["proof, got"] + row["steepness, got"] + row["track record, got"]
     assert named == row["track record, got"]
