@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, steps, slider, choice, button, once, plot, scale, ticks, path, text, build,
+  const { el, number, count, steps, slider, choice, button, once, plot, scale, ticks, path, text, build,
     sentence } = sm.ui;
   const M = 99;
 
@@ -87,7 +87,7 @@
       const mean = counts.reduce((sum, c, k) => sum + c * (k + 1), 0) / runs;
       said.textContent = `The item at rank ${number(r)} of ${number(n)} came ${number(above + 1)}` +
         `${["th", "st", "nd", "rd"][[11, 12, 13].includes((above + 1) % 100) ? 0 : (above + 1) % 10] ?? "th"}` +
-        ` of 100 this time. Mean sampled rank of ${number(runs)} sample${runs === 1 ? "" : "s"}: ` +
+        ` of 100 this time. Mean sampled rank of ${count(runs, "sample")}: ` +
         `${number(mean, 2)}; expected: ${number(1 + (M * (r - 1)) / (n - 1), 2)}.`;
       strip.redraw();
       histogram.redraw();

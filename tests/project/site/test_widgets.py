@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -481,6 +482,38 @@ def test_a_widget_works_by_keyboard(page, name):
         choice.locator("input:checked").focus()
         page.keyboard.press("ArrowRight")
     assert said(page, name) != before
+
+
+def test_nobody_wins_where_all_hit(page):
+    """Recall@10 of any recommender is 1 in a sample of fewer than ten negatives."""
+    root = page.locator("[data-widget=podium]")
+    root.locator("fieldset").get_by_text("Recall@10", exact=True).click()
+    slider = root.locator("input[type=range]")
+    slider.focus()
+    page.keyboard.press("Home")
+    steps = []
+    while (negatives := int(slider.get_attribute("aria-valuetext"))) <= 10:
+        words = said(page, "podium")
+        places = root.locator("svg").first.locator(".sm-place").all_text_contents()
+        numbers = root.locator("svg").first.locator(".sm-number").all_text_contents()
+        assert ("all three tie" in words) == (negatives < 10)
+        assert (places == ["1", "1", "1"]) == (negatives < 10)
+        assert len(set(numbers)) == (1 if negatives < 10 else 3)
+        steps.append(negatives)
+        page.keyboard.press("ArrowRight")
+    assert {1, 9, 10} <= set(steps)
+
+
+def test_one_negative_is_singular(page):
+    for name in NAMES:
+        root = page.locator(f"[data-widget={name}]")
+        for slider in root.locator("input[type=range]").all():
+            slider.focus()
+            page.keyboard.press("Home")
+        said(page, name)
+        labels = root.locator("svg").evaluate_all("e => e.map(s => s.getAttribute('aria-label'))")
+        shown = " ".join([root.inner_text(), *labels])
+        assert not re.search(r"(?<![\d.,])1 (negatives|users|items|samples)\b", shown)
 
 
 def test_a_table_is_typed(page):
