@@ -4,7 +4,7 @@
 
 (() => {
   const folder = document.currentScript.src.replace(/[^/]*$/, "");
-  const data = { podium: "ranks", ties: "ranks", assume: "possible", table: "programme" };
+  const data = { podium: "ranks", ties: "ranks", correct: "ranks", assume: "possible", table: "programme" };
   const loaded = new Map();
 
   const load = (name) => {

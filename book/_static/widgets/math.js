@@ -254,6 +254,18 @@
     return Object.fromEntries(Object.entries(recommenders).map(([k, each]) => [k, { n, ...each }]));
   }
 
+  /**
+   * The shares of users at ranks 1, 2, ..., n, from bundled ranks; a user whose item is tied is spread
+   * evenly over the places of the tie.
+   */
+  function shares({ n, better, tied }, size = Math.max(...n)) {
+    const out = new Float64Array(size);
+    better.forEach((first, i) => {
+      for (let r = first; r <= first + tied[i]; r++) out[r] += 1 / (n.length * (tied[i] + 1));
+    });
+    return out;
+  }
+
   /** 1 - R² of the best line through values at 1, 2, ..., over uniform ranks; NaN if constant. */
   function unlinear(values) {
     const size = values.length, middle = (size - 1) / 2;
@@ -332,6 +344,37 @@
     return { mean, variance };
   }
 
+  /**
+   * What the error of an average needs, for users with given shares at the ranks of a system: the
+   * probabilities of the sampled ranks, the mean products of two of them, and the exact metric.
+   */
+  function population({ name, n, m, laws }, weights) {
+    const marginal = new Float64Array(m + 1);
+    const squares = Array.from({ length: m + 1 }, () => new Float64Array(m + 1));
+    let exact = 0;
+    laws.forEach(({ start, p }, r) => {
+      if (!weights[r]) return;
+      exact += weights[r] * value(name, r + 1, n);
+      for (let i = 0; i < p.length; i++) {
+        const row = squares[start + i], share = weights[r] * p[i];
+        marginal[start + i] += share;
+        for (let j = 0; j <= i; j++) row[start + j] += share * p[j];
+      }
+    });
+    return { marginal, squares, exact };
+  }
+
+  /** Bias of the average over such users, and its standard deviation if there is one user. */
+  function ofAverage({ marginal, squares, exact }, values) {
+    let bias = -exact, variance = 0;
+    for (let i = 0; i < values.length; i++) {
+      bias += marginal[i] * values[i];
+      variance += (marginal[i] - squares[i][i]) * values[i] ** 2;
+      for (let j = 0; j < i; j++) variance -= 2 * squares[i][j] * values[i] * values[j];
+    }
+    return { bias, sd: Math.sqrt(Math.max(variance, 0)) };
+  }
+
   /** Root mean square of the bias, and of the standard deviation for one user, over all ranks. */
   function errors({ name, n }, { mean, variance }) {
     let bias = 0, noise = 0;
@@ -399,12 +442,15 @@
     order,
     ofTied,
     bundled,
+    shares,
     unlinear,
     solve,
     system,
     biasVariance,
     moments,
     errors,
+    population,
+    ofAverage,
     generator,
     drawn,
     reversal,

@@ -175,6 +175,58 @@ def test_corrections_are_those_of_the_package(page, name, n, m, way):
         assert noise == pytest.approx(np.sqrt(estimator.variance(ranks).mean()), rel=1e-9, abs=1e-9)
 
 
+def spread_over_ties(intervals):
+    """The share of users at each true rank, ties spread evenly over their places."""
+    places = [
+        np.arange(a, a + t + 1) for a, t in zip(intervals.n_better, intervals.n_tied, strict=True)
+    ]
+    weights = np.concatenate([np.full(p.size, 1 / p.size) for p in places]) / len(places)
+    return np.bincount(np.concatenate(places), weights, minlength=intervals.n_candidates.max())
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@10"])
+def test_the_error_of_an_average_is_that_of_the_package(page, name):
+    gammas = [1.0, 0.03, 1e-3]
+    script_values = page.evaluate(
+        """([name, gammas]) => {
+            const data = sampledMetrics.bundled(), n = Math.max(...data.X.n);
+            const system = sampledMetrics.system(name, n, 30, true);
+            return Object.values(data).map(ranks => {
+                const users = sampledMetrics.population(system, sampledMetrics.shares(ranks, n));
+                return gammas.map(gamma => sampledMetrics.ofAverage(
+                    users, sampledMetrics.biasVariance(system, gamma)));
+            });
+        }""",
+        [name, gammas],
+    )
+    for intervals, by_gamma in zip(bundled_ranks().values(), script_values, strict=True):
+        shares = spread_over_ties(intervals)
+        protocol, ranks = Protocol(shares.size, 30, replacement=True), np.arange(1, shares.size + 1)
+        for gamma, average in zip(gammas, by_gamma, strict=True):
+            estimator = estimators.bias_variance(metric(name), protocol, gamma)
+            bias, variance = shares @ estimator.bias(ranks), shares @ estimator.variance(ranks)
+            assert average["bias"] == pytest.approx(bias, rel=1e-7, abs=1e-9)
+            assert average["sd"] == pytest.approx(np.sqrt(variance), rel=1e-7)
+
+
+def test_the_table_of_the_correction_adds_up(page):
+    """Error squared is bias squared plus noise squared, and the noise falls with more users."""
+    root = page.locator("[data-widget=correct]")
+    noise = []
+    for users in ("Home", "End"):
+        root.get_by_label("Users N").focus()
+        page.keyboard.press(users)
+        words = said(page, "correct")
+        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
+        table = np.array([[float(t.replace("\u2212", "-")) for t in row] for row in rows])
+        np.testing.assert_allclose(np.hypot(table[:, 0], table[:, 1]), table[:, 2], rtol=0.06)
+        assert all(
+            f"{row[2]} points ({name})" in words for row, name in zip(rows, "XYZ", strict=True)
+        )
+        noise.append(table[:, 1])
+    np.testing.assert_allclose(noise[0] / noise[1], 100, rtol=0.06)  # 10 and 100,000 users
+
+
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
 def test_what_no_line_explains_is_as_a_fit_leaves_it(page, m):
     ranks, n = np.arange(1, 1_001), 1_000
