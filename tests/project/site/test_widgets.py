@@ -12,13 +12,16 @@ import pandas as pd
 import pytest
 from checks import faults, visit
 from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import brentq, linprog
 from scipy.special import xlogy
 
+from sampled_book.chapters.corrected_movielens import one_evaluation
 from sampled_book.data.datasets import bundled_ranks
 from sampled_book.display import widgets
 from sampled_metrics import (
     Protocol,
+    RankIntervals,
     _ranges,
     compare,
     consistency,
@@ -30,7 +33,7 @@ from sampled_metrics import (
 )
 
 SCRIPTS = widgets.FOLDER
-NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume", "table"]
+NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "repeat", "assume", "table"]
 PAGE = """<!doctype html>
 <html lang="en"><head><title>Widgets</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -225,6 +228,109 @@ def test_the_table_of_the_correction_adds_up(page):
         )
         noise.append(table[:, 1])
     np.testing.assert_allclose(noise[0] / noise[1], 100, rtol=0.06)  # 10 and 100,000 users
+
+
+@pytest.mark.parametrize("m", [1, 10, 200])
+def test_laws_of_tied_items_are_those_of_the_package(page, m):
+    cases = [(0, 0, 300), (0, 5, 300), (40, 0, 300), (40, 120, 300), (9, 290, 300), (1, 1, 4_000)]
+    better, tied, n = (np.array(column) for column in zip(*cases, strict=True))
+    package = RankIntervals(better, tied, n).sampled_pmf(m)
+    for law, pmf in zip(computed(page, "tiedLaw", *[(*c, m) for c in cases]), package, strict=True):
+        values = np.zeros(m + 1)
+        values[law["start"] : law["start"] + len(law["p"])] = law["p"]
+        np.testing.assert_allclose(values, pmf, rtol=1e-9, atol=1e-11)
+
+
+WIN = """([name, m, n, gamma, runs]) => {
+    const data = Object.values(sampledMetrics.bundled());
+    const laws = data.map(each => sampledMetrics.laws(each, m));
+    const values = gamma === null ? sampledMetrics.naive(name, m)
+        : sampledMetrics.biasVariance(sampledMetrics.system(name, n, m, true), gamma);
+    const averages = laws.map(each => sampledMetrics.expectedAverage(each, values));
+    const random = sampledMetrics.generator(3);
+    const run = () => laws.map(each => sampledMetrics.evaluation(each, values, random));
+    return {
+        averages,
+        wins: data.map((_, i) => sampledMetrics.probabilityOfWin(averages, i)),
+        runs: Array.from({length: runs}, run).map(all => all.map(one => [one.mean, one.error])),
+    };
+}"""
+
+
+@pytest.mark.parametrize(("name", "m"), [("recall@10", 100), ("ap", 30)])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_an_evaluation_names_the_best_as_often_as_in_theory(page, name, m, corrected):
+    intervals = bundled_ranks()
+    n_users = len(next(iter(intervals.values())).n_candidates)
+    gamma = estimators.default_gamma(n_users)
+
+    def make(of, protocol):
+        naive, correction = estimators.naive, estimators.bias_variance
+        return correction(of, protocol, gamma) if corrected else naive(of, protocol)
+
+    n = round(float(next(iter(intervals.values())).n_candidates.mean()))
+    protocol = Protocol(n, m, replacement=True)
+    package = one_evaluation(intervals, [name], {"made": make}, protocol)
+    script = page.evaluate(WIN, [name, m, n, gamma if corrected else None, 150])
+    mean, sd = package["mean"].to_numpy(), package["sd"].to_numpy()
+    np.testing.assert_allclose([a["mean"] for a in script["averages"]], mean, rtol=1e-8)
+    np.testing.assert_allclose([a["sd"] for a in script["averages"]], sd, rtol=1e-6)
+    for i, win in enumerate(script["wins"]):
+        others = [j for j in range(3) if j != i]
+
+        def density(t, i=i, others=others):
+            return stats.norm.pdf(t, mean[i], sd[i]) * np.prod(
+                stats.norm.cdf(t, mean[others], sd[others])
+            )
+
+        middle = mean[i] - 8 * sd[i], mean[i] + 8 * sd[i]
+        assert win == pytest.approx(quad(density, *middle, limit=200)[0], abs=2e-6)
+    simulated = np.array(script["runs"])
+    z = (simulated[..., 0].mean(axis=0) - mean) / (sd / np.sqrt(150))
+    assert np.abs(z).max() < 4.5
+    ratio = simulated[..., 0].var(axis=0, ddof=1) / sd**2
+    assert (np.abs(ratio - 1) < 4.5 * np.sqrt(2 / 149)).all()
+    wins = np.bincount(simulated[..., 0].argmax(axis=1), minlength=3)
+    tests = [
+        stats.binomtest(int(k), 150, min(max(p, 0), 1)).pvalue
+        for k, p in zip(wins, script["wins"], strict=True)
+    ]
+    assert min(tests) > 1e-4
+    # The reported standard error holds the spread between users as well.
+    assert (simulated[..., 1].mean(axis=0) > sd).all()
+
+
+def test_evaluations_are_repeated_by_button_by_key_and_held(page):
+    root = page.locator("[data-widget=repeat]")
+    again = root.get_by_role("button", name="Sample again")
+
+    def runs():
+        return int(re.search(r"of ([\d,]+) evaluation", said(page, "repeat"))[1])
+
+    root.get_by_role("button", name="Start again").click()
+    assert runs() == 1
+    again.click()
+    assert runs() == 2
+    again.focus()
+    page.keyboard.press("Enter")
+    assert runs() == 3
+    again.hover()
+    page.mouse.down()
+    page.wait_for_timeout(1_000)
+    page.mouse.up()
+    held = runs()
+    assert held > 5
+    page.wait_for_timeout(200)
+    assert runs() == held
+    root.get_by_role("button", name="Sample 100 times").click()
+    pattern = f"of {held + 100} evaluations"
+    page.wait_for_function(
+        """text => document.querySelector('[data-widget=repeat] .sm-said').textContent
+            .includes(text)""",
+        arg=pattern,
+    )
+    share = re.search(r"Right so far: ([\d.]+) of", said(page, "repeat"))[1]
+    assert 0 <= float(share) <= held + 100
 
 
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
