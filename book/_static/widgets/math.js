@@ -191,6 +191,33 @@
     return expectedOf(naive(name, m), rank, n, m, replacement);
   }
 
+  /**
+   * What the j-th best of several relevant items adds to AUC, AP, NDCG or Recall if it is at a rank of
+   * n items; the sum over the items is the metric.
+   */
+  function term(name, rank, j, relevant, n) {
+    const { kind, k } = metric(name);
+    if (kind === "auc") return (n - relevant - (rank - j)) / ((n - relevant) * relevant);
+    if (rank > k) return 0;
+    const reachable = Math.min(relevant, k);
+    if (kind === "ap") return j / rank / reachable;
+    if (kind !== "ndcg") return 1 / relevant; // recall
+    let best = 0;
+    for (let i = 1; i <= reachable; i++) best += 1 / Math.log2(i + 1);
+    return 1 / Math.log2(rank + 1) / best;
+  }
+
+  /** The law of the negatives above the j-th best: rank - j of the n - relevant others are above it. */
+  function lawOfItem(rank, j, relevant, n, m, replacement) {
+    return law(rank - j + 1, n - relevant + 1, m, replacement);
+  }
+
+  /** The expectation of its term in a sample of m negatives, ranked with the other relevant items. */
+  function expectedTerm(name, rank, j, relevant, n, m, replacement) {
+    const { start, p } = lawOfItem(rank, j, relevant, n, m, replacement);
+    return p.reduce((sum, share, i) => sum + share * term(name, j + start + i, j, relevant, m + relevant), 0);
+  }
+
   /** Exact and expected sampled metric, averaged over ranks among n items. */
   function averages(name, ranks, n, m, replacement) {
     const mean = (f) => ranks.reduce((sum, r) => sum + f(r), 0) / ranks.length;
@@ -438,6 +465,9 @@
     naive,
     expectedOf,
     expected,
+    term,
+    lawOfItem,
+    expectedTerm,
     averages,
     order,
     ofTied,

@@ -19,6 +19,7 @@ from scipy.special import xlogy
 from sampled_book.chapters.corrected_movielens import one_evaluation
 from sampled_book.data.datasets import bundled_ranks
 from sampled_book.display import widgets
+from sampled_book.experiments.theory import expected_of_set
 from sampled_metrics import (
     Protocol,
     RankIntervals,
@@ -33,7 +34,18 @@ from sampled_metrics import (
 )
 
 SCRIPTS = widgets.FOLDER
-NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "repeat", "assume", "table"]
+NAMES = [
+    "podium",
+    "reversal",
+    "draw",
+    "line",
+    "ties",
+    "correct",
+    "repeat",
+    "several",
+    "assume",
+    "table",
+]
 PAGE = """<!doctype html>
 <html lang="en"><head><title>Widgets</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -331,6 +343,58 @@ def test_evaluations_are_repeated_by_button_by_key_and_held(page):
     )
     share = re.search(r"Right so far: ([\d.]+) of", said(page, "repeat"))[1]
     assert 0 <= float(share) <= held + 100
+
+
+SETS = [([1, 2, 3], 12, 4), ([2, 7, 12], 12, 9), ([12, 60, 400], 1_000, 48), ([4, 5], 300, 20)]
+
+
+@pytest.mark.parametrize(("ranks", "n", "m"), SETS)
+@pytest.mark.parametrize("replacement", [True, False])
+def test_terms_of_several_items_are_those_of_the_package(page, ranks, n, m, replacement):
+    relevant, places = len(ranks), [*enumerate(ranks, start=1)]
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=relevant)
+    for name in ["auc", "ap", "ndcg", "recall@10", "ndcg@2", "ap@2"]:
+        naive = estimators.naive(metric(name), protocol)
+        exact = computed(page, "term", *[(name, r, j, relevant, n) for j, r in places])
+        assert sum(exact) == pytest.approx(metric(name).of_set(ranks, n), rel=1e-12)
+        sampled = computed(
+            page, "expectedTerm", *[(name, r, j, relevant, n, m, replacement) for j, r in places]
+        )
+        package = [float(naive.expected(r, j)) for j, r in places]
+        np.testing.assert_allclose(sampled, package, rtol=1e-9, atol=1e-12)
+
+
+def test_three_items_are_moved_and_stay_in_order(page):
+    root = page.locator("[data-widget=several]")
+    root.locator("fieldset").get_by_text("AP", exact=True).click()
+    root.locator("fieldset").get_by_text("1,000", exact=True).click()
+    first, second, third = root.locator("[role=slider]").all()
+
+    def sums():
+        said(page, "several")
+        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
+        ranks = [int(row[0].replace(",", "")) for row in rows[:3]]
+        return ranks, [float(value) for value in rows[3][1:]]
+
+    second.focus()
+    page.keyboard.press("Home")
+    ranks, (exact, sampled, _) = sums()
+    assert ranks[1] == ranks[0] + 1
+    assert exact == pytest.approx(metric("ap").of_set(ranks), rel=5e-3)
+    m = int(root.locator("input[type=range]").get_attribute("aria-valuetext"))
+    protocol = Protocol(1_000, m, replacement=False, n_relevant=3)
+    expected = expected_of_set(estimators.naive("ap", protocol), ranks)
+    assert sampled == pytest.approx(expected, rel=5e-3)
+    third.scroll_into_view_if_needed()
+    box = third.locator("path").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 2_000, box["y"])  # past both others
+    page.mouse.up()
+    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
+    first.focus()
+    page.keyboard.press("End")
+    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
 
 
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
