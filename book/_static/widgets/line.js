@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, count, short, steps, slider, once, plot, scale, ticks, path, build, sentence } = sm.ui;
+  const { el, number, short, steps, slider, once, plot, scale, ticks, path, build, sentence } = sm.ui;
   const N = 10000;
   const METRICS = [["ap", "AP"], ["ndcg", "NDCG"], ["recall@1", "Recall@1"],
     ["recall@10", "Recall@10"]];
@@ -58,7 +58,7 @@
       const m = negatives.value;
       clearTimeout(waiting);
       panels.forEach(({ drawn, label }) => {
-        drawn.say(`Expected ${label} with ${count(m, "negative")} against the true rank, scaled to 1 ` +
+        drawn.say(`Expected ${label} with ${sm.ui.count(m, "negative")} against the true rank, scaled to 1 ` +
           "at the first rank and 0 at the last, beside the line of AUC");
         drawn.redraw();
       });
