@@ -27,7 +27,7 @@
         }
         const line = (list) => list.map((p) => `M${x(p).toFixed(1)} ${y(p)}v${high - 3}`).join("");
         svg.append(
-          el("path", { d: line(places.filter((p) => p < r)), class: "sm-line-2 sm-tickmark" }),
+          el("path", { d: line(places.filter((p) => p < r)), class: "sm-line-4 sm-tickmark" }),
           el("path", { d: line(places.filter((p) => p > r)), class: "sm-line-6 sm-tickmark" }),
           el("rect", { x: x(r) - 3.5, y: y(r) - 2, width: 7, height: high + 1, class: "sm-item" }),
         );
@@ -106,7 +106,7 @@
       body: [strip, histogram],
       said,
       note: "Above: every item, from the first rank at the top left to the last; the tall mark is the " +
-        "relevant item, orange ticks are negatives above it, grey ones below. Below: the share of " +
+        "relevant item, purple ticks are negatives above it, grey ones below. Below: the share of " +
         "samples at each sampled rank (bars) and its probability (dots; dotted: under the other way " +
         "to draw).",
     });

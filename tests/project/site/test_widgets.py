@@ -726,6 +726,31 @@ def test_nobody_wins_where_all_hit(page):
     assert {1, 9, 10} <= set(steps)
 
 
+COLOURS = """root => {
+    const style = getComputedStyle(root), probe = document.createElement('i');
+    root.append(probe);
+    const theirs = [1, 2, 3].map(i => {
+        probe.style.color = style.getPropertyValue(`--sm-${i}`);
+        return getComputedStyle(probe).color;
+    });
+    probe.remove();
+    return [...root.querySelectorAll('*')].flatMap(e => {
+        const { fill, stroke, color, accentColor, backgroundColor } = getComputedStyle(e);
+        return [fill, stroke, color, accentColor, backgroundColor];
+    }).filter(colour => theirs.includes(colour)).length;
+}"""
+
+
+def test_only_recommenders_have_the_colours_of_recommenders(page):
+    used = {
+        name: page.locator(f"[data-widget={name}]").evaluate(COLOURS)
+        for name in NAMES
+        if name != "reversal"  # its recommenders A, B and C are drawn as in its chapter's figures
+    }
+    without = {name for name, number in used.items() if number == 0}
+    assert without == {"draw", "line", "several", "table"}
+
+
 def test_one_negative_is_singular(page):
     for name in NAMES:
         root = page.locator(f"[data-widget={name}]")
