@@ -102,7 +102,8 @@
       const means = past.at(-1).map((e) => e.mean), most = Math.max(...means);
       const first = names.filter((_, i) => means[i] === most);
       const chance = probability > 0.999 ? "above 99.9%" : probability < 0.001 ? "below 0.1%" : percent(probability);
-      said.textContent = `${first.join(" and ")} ${first.length > 1 ? "tie" : "wins"} this evaluation on ${label}; ` +
+      said.textContent = `${first.join(" and ")} ${first.length > 1 ? "tie" : "wins"} on ${label} (${count(m, "negative")}, ` +
+        `${count(size, "user")}, ${way.value === "naive" ? "no correction" : "bias-variance"}); ` +
         `the best is ${names[best]}. Right so far: ${number(right, Number.isInteger(right) ? 0 : 1)} of ` +
         `${count(runs, "evaluation")} (${percent(right / runs, 0)}). In theory: ${chance}.`;
       drawn.say(`${label} of ${count(size, "user")} with ${count(m, "negative")}: ${names.map((k, i) =>
@@ -137,7 +138,7 @@
     const metric = choice({ label: "Metric", options: METRICS, value: "recall@10", change: later });
     const way = choice({ label: "Correction", options: WAYS, value: "corrected", change: later });
     build(root, {
-      title: "Repeat the evaluation: how often does the best recommender win?",
+      title: "Repeat the evaluation: how often does the best win?",
       controls: [negatives, users, metric, way, el("div", { class: "sm-buttons" },
         again, button("Sample 100 times", () => many(100)), button("Start again", restart))],
       body: [drawn, tally],

@@ -49,7 +49,7 @@
         to = scale(1, n, 16, width - 24, true);
         ticks(svg, { axis: "x", at: 54, length: 40, scale: to,
           values: [1, 10, 100, 1000, 10000].filter((v) => v <= n) });
-        text(svg, width / 2, 86, "true rank", { "text-anchor": "middle", class: "sm-tick" });
+        text(svg, width / 2, 86, `true rank, of ${number(n)}`, { "text-anchor": "middle", class: "sm-tick" });
         svg.append(el("line", { x1: 16, x2: width - 24, y1: 36, y2: 36, class: "sm-axis" }), ...dots);
         place();
       },
