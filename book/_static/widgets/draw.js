@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, steps, slider, choice, button, once, plot, scale, ticks, path, text, build,
+  const { el, number, count, steps, slider, choice, button, once, plot, scale, ticks, path, text, build,
     sentence } = sm.ui;
   const M = 99;
 
@@ -27,7 +27,7 @@
         }
         const line = (list) => list.map((p) => `M${x(p).toFixed(1)} ${y(p)}v${high - 3}`).join("");
         svg.append(
-          el("path", { d: line(places.filter((p) => p < r)), class: "sm-line-2 sm-tickmark" }),
+          el("path", { d: line(places.filter((p) => p < r)), class: "sm-line-4 sm-tickmark" }),
           el("path", { d: line(places.filter((p) => p > r)), class: "sm-line-6 sm-tickmark" }),
           el("rect", { x: x(r) - 3.5, y: y(r) - 2, width: 7, height: high + 1, class: "sm-item" }),
         );
@@ -87,7 +87,7 @@
       const mean = counts.reduce((sum, c, k) => sum + c * (k + 1), 0) / runs;
       said.textContent = `The item at rank ${number(r)} of ${number(n)} came ${number(above + 1)}` +
         `${["th", "st", "nd", "rd"][[11, 12, 13].includes((above + 1) % 100) ? 0 : (above + 1) % 10] ?? "th"}` +
-        ` of 100 this time. Mean sampled rank of ${number(runs)} sample${runs === 1 ? "" : "s"}: ` +
+        ` of 100 this time. Mean sampled rank of ${count(runs, "sample")}: ` +
         `${number(mean, 2)}; expected: ${number(1 + (M * (r - 1)) / (n - 1), 2)}.`;
       strip.redraw();
       histogram.redraw();
@@ -106,7 +106,7 @@
       body: [strip, histogram],
       said,
       note: "Above: every item, from the first rank at the top left to the last; the tall mark is the " +
-        "relevant item, orange ticks are negatives above it, grey ones below. Below: the share of " +
+        "relevant item, purple ticks are negatives above it, grey ones below. Below: the share of " +
         "samples at each sampled rank (bars) and its probability (dots; dotted: under the other way " +
         "to draw).",
     });

@@ -29,7 +29,7 @@
             const r = Math.round(1 + (N - 1) * (j / 160) ** 2);
             return [x(r), y((sm.expected(name, r, N, m, true) - bottom) / (top - bottom))];
           });
-          svg.append(el("path", { d: path(points), class: "sm-line sm-line-1" }));
+          svg.append(el("path", { d: path(points), class: "sm-line sm-line-4" }));
         },
       });
       return { name, label, figure, drawn, node: el("div", {}, head, drawn.node, figure) };
@@ -58,7 +58,7 @@
       const m = negatives.value;
       clearTimeout(waiting);
       panels.forEach(({ drawn, label }) => {
-        drawn.say(`Expected ${label} with ${number(m)} negatives against the true rank, scaled to 1 ` +
+        drawn.say(`Expected ${label} with ${sm.ui.count(m, "negative")} against the true rank, scaled to 1 ` +
           "at the first rank and 0 at the last, beside the line of AUC");
         drawn.redraw();
       });

@@ -4,7 +4,8 @@
 
 (() => {
   const folder = document.currentScript.src.replace(/[^/]*$/, "");
-  const data = { podium: "ranks", ties: "ranks", assume: "possible", table: "programme" };
+  const needs = { podium: ["ranks"], ties: ["ranks"], correct: ["ranks"], assume: ["possible"],
+    table: ["programme"], repeat: ["ranks", "verdict"] };
   const loaded = new Map();
 
   const load = (name) => {
@@ -24,7 +25,7 @@
     const name = root.dataset.widget;
     await load("math");
     await load("ui");
-    if (data[name]) await load(data[name]);
+    for (const script of needs[name] ?? []) await load(script);
     await load(name);
     window.sampledMetrics.widgets[name](root);
     root.dataset.ready = "";

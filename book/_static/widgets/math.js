@@ -191,6 +191,33 @@
     return expectedOf(naive(name, m), rank, n, m, replacement);
   }
 
+  /**
+   * What the j-th best of several relevant items adds to AUC, AP, NDCG or Recall if it is at a rank of
+   * n items; the sum over the items is the metric.
+   */
+  function term(name, rank, j, relevant, n) {
+    const { kind, k } = metric(name);
+    if (kind === "auc") return (n - relevant - (rank - j)) / ((n - relevant) * relevant);
+    if (rank > k) return 0;
+    const reachable = Math.min(relevant, k);
+    if (kind === "ap") return j / rank / reachable;
+    if (kind !== "ndcg") return 1 / relevant; // recall
+    let best = 0;
+    for (let i = 1; i <= reachable; i++) best += 1 / Math.log2(i + 1);
+    return 1 / Math.log2(rank + 1) / best;
+  }
+
+  /** The law of the negatives above the j-th best: rank - j of the n - relevant others are above it. */
+  function lawOfItem(rank, j, relevant, n, m, replacement) {
+    return law(rank - j + 1, n - relevant + 1, m, replacement);
+  }
+
+  /** The expectation of its term in a sample of m negatives, ranked with the other relevant items. */
+  function expectedTerm(name, rank, j, relevant, n, m, replacement) {
+    const { start, p } = lawOfItem(rank, j, relevant, n, m, replacement);
+    return p.reduce((sum, share, i) => sum + share * term(name, j + start + i, j, relevant, m + relevant), 0);
+  }
+
   /** Exact and expected sampled metric, averaged over ranks among n items. */
   function averages(name, ranks, n, m, replacement) {
     const mean = (f) => ranks.reduce((sum, r) => sum + f(r), 0) / ranks.length;
@@ -252,6 +279,18 @@
     const { n: differences, ...recommenders } = window.sampledMetrics.ranks;
     const n = differences.map((d) => (sum += d));
     return Object.fromEntries(Object.entries(recommenders).map(([k, each]) => [k, { n, ...each }]));
+  }
+
+  /**
+   * The shares of users at ranks 1, 2, ..., n, from bundled ranks; a user whose item is tied is spread
+   * evenly over the places of the tie.
+   */
+  function shares({ n, better, tied }, size = Math.max(...n)) {
+    const out = new Float64Array(size);
+    better.forEach((first, i) => {
+      for (let r = first; r <= first + tied[i]; r++) out[r] += 1 / (n.length * (tied[i] + 1));
+    });
+    return out;
   }
 
   /** 1 - R² of the best line through values at 1, 2, ..., over uniform ranks; NaN if constant. */
@@ -332,6 +371,37 @@
     return { mean, variance };
   }
 
+  /**
+   * What the error of an average needs, for users with given shares at the ranks of a system: the
+   * probabilities of the sampled ranks, the mean products of two of them, and the exact metric.
+   */
+  function population({ name, n, m, laws }, weights) {
+    const marginal = new Float64Array(m + 1);
+    const squares = Array.from({ length: m + 1 }, () => new Float64Array(m + 1));
+    let exact = 0;
+    laws.forEach(({ start, p }, r) => {
+      if (!weights[r]) return;
+      exact += weights[r] * value(name, r + 1, n);
+      for (let i = 0; i < p.length; i++) {
+        const row = squares[start + i], share = weights[r] * p[i];
+        marginal[start + i] += share;
+        for (let j = 0; j <= i; j++) row[start + j] += share * p[j];
+      }
+    });
+    return { marginal, squares, exact };
+  }
+
+  /** Bias of the average over such users, and its standard deviation if there is one user. */
+  function ofAverage({ marginal, squares, exact }, values) {
+    let bias = -exact, variance = 0;
+    for (let i = 0; i < values.length; i++) {
+      bias += marginal[i] * values[i];
+      variance += (marginal[i] - squares[i][i]) * values[i] ** 2;
+      for (let j = 0; j < i; j++) variance -= 2 * squares[i][j] * values[i] * values[j];
+    }
+    return { bias, sd: Math.sqrt(Math.max(variance, 0)) };
+  }
+
   /** Root mean square of the bias, and of the standard deviation for one user, over all ranks. */
   function errors({ name, n }, { mean, variance }) {
     let bias = 0, noise = 0;
@@ -395,16 +465,22 @@
     naive,
     expectedOf,
     expected,
+    term,
+    lawOfItem,
+    expectedTerm,
     averages,
     order,
     ofTied,
     bundled,
+    shares,
     unlinear,
     solve,
     system,
     biasVariance,
     moments,
     errors,
+    population,
+    ofAverage,
     generator,
     drawn,
     reversal,

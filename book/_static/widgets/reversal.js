@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, short, steps, slider, choice, button, once, plot, scale, ticks, text, build,
+  const { el, number, count, short, steps, slider, choice, button, once, plot, scale, ticks, text, build,
     sentence, mark } = sm.ui;
   const N = 10000;
   const PAPER = { A: [100, 100, 100, 100, 100], B: [40, 40, 8437, 9266, 4482],
@@ -87,7 +87,7 @@
         if (far && apart[0] * apart[1] < 0) turned.push(apart[0] > 0 ? [one, two] : [two, one]);
       }));
       said.textContent = turned.length
-        ? `Reversed in ${label} by ${number(m)} negative${m === 1 ? "" : "s"}: ` +
+        ? `Reversed in ${label} by ${count(m, "negative")}: ` +
           `${turned.map(([a, b]) => `${a} beats ${b}, but looks worse`).join("; ")}.`
         : `No pair is reversed in ${label}.`;
     });

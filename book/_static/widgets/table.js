@@ -49,7 +49,7 @@
           });
           const cell = cells.find(({ name }) => name === key).field.value;
           const value = cell && sm.printed(cell);
-          if (value) svg.append(mark(1, x(value[0]), y, 5));
+          if (value) svg.append(mark(1, x(value[0]), y, 5, { class: "sm-exact-dot" }));
         });
       },
     });

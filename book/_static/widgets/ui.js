@@ -21,6 +21,8 @@
   const number = (value, digits = 0) =>
     value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })
       .replace("-", "\u2212");
+  /** A number with its noun: 1 negative, 2 negatives. */
+  const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
   const percent = (value, digits = 1) => `${number(100 * value, digits)}%`;
   /** Both ends of a range as text, rounded outwards, in percent if that is the unit. */
   const outward = ([low, high], digits, unit = "") => {
@@ -190,7 +192,7 @@
   };
 
   window.sampledMetrics.ui = {
-    el, number, percent, outward, short, steps, slider, choice, button, once, plot, scale, ticks, path, text,
+    el, number, count, percent, outward, short, steps, slider, choice, button, once, plot, scale, ticks, path, text,
     build, sentence, mark,
   };
 })();

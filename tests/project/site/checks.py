@@ -45,6 +45,13 @@ SCRIPTS = {
         return [`${root.scrollWidth} px wide: ` + wide.slice(0, 3).map(
             e => e.outerHTML.slice(0, 80)).join(' | ')];
     }""",
+    "the caption of a table is cut off": r"""() => {
+        const box = e => getComputedStyle(e).overflowX === 'visible' && e.parentElement
+            ? box(e.parentElement) : e;
+        return [...document.querySelectorAll('article caption')].filter(
+            e => e.offsetWidth > box(e.closest('table')).clientWidth + 1).map(
+            e => e.textContent.trim().slice(0, 80));
+    }""",
     "an image has no text that says what it shows": r"""() =>
         [...document.images].filter(i => !i.hasAttribute('alt') || (i.closest('main') &&
             (!i.alt.trim() || /\.(svg|png|jpe?g|gif)$/.test(i.alt)))).map(i => i.src)""",

@@ -34,6 +34,11 @@ DEFECTS = {
     "maths with an error": ("<mjx-merror>Undefined</mjx-merror>", "maths is not rendered"),
     "role left alone": ("<p>see {eq}`one`</p>", "maths is not rendered"),
     "wide": ("<div style='width: 3000px'>wide</div>", "the page scrolls sideways: 3000 px"),
+    "caption of a wide table": (
+        "<div style='overflow: auto' tabindex=0><table style='width: 3000px'>"
+        "<caption>A table.</caption><tr><td>1</td></tr></table></div>",
+        "the caption of a table is cut off",
+    ),
     "no alt": (
         FIGURE.replace('alt="{alt}" ', "").format(caption="A square."),
         "an image has no text",

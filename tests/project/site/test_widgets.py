@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -11,13 +12,17 @@ import pandas as pd
 import pytest
 from checks import faults, visit
 from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import brentq, linprog
 from scipy.special import xlogy
 
+from sampled_book.chapters.corrected_movielens import one_evaluation
 from sampled_book.data.datasets import bundled_ranks
 from sampled_book.display import widgets
+from sampled_book.experiments.theory import expected_of_set
 from sampled_metrics import (
     Protocol,
+    RankIntervals,
     _ranges,
     compare,
     consistency,
@@ -29,7 +34,18 @@ from sampled_metrics import (
 )
 
 SCRIPTS = widgets.FOLDER
-NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume", "table"]
+NAMES = [
+    "podium",
+    "reversal",
+    "draw",
+    "line",
+    "ties",
+    "correct",
+    "repeat",
+    "several",
+    "assume",
+    "table",
+]
 PAGE = """<!doctype html>
 <html lang="en"><head><title>Widgets</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -172,6 +188,213 @@ def test_corrections_are_those_of_the_package(page, name, n, m, way):
             np.sqrt((estimator.bias(ranks) ** 2).mean()), rel=1e-9, abs=1e-9
         )
         assert noise == pytest.approx(np.sqrt(estimator.variance(ranks).mean()), rel=1e-9, abs=1e-9)
+
+
+def spread_over_ties(intervals):
+    """The share of users at each true rank, ties spread evenly over their places."""
+    places = [
+        np.arange(a, a + t + 1) for a, t in zip(intervals.n_better, intervals.n_tied, strict=True)
+    ]
+    weights = np.concatenate([np.full(p.size, 1 / p.size) for p in places]) / len(places)
+    return np.bincount(np.concatenate(places), weights, minlength=intervals.n_candidates.max())
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@10"])
+def test_the_error_of_an_average_is_that_of_the_package(page, name):
+    gammas = [1.0, 0.03, 1e-3]
+    script_values = page.evaluate(
+        """([name, gammas]) => {
+            const data = sampledMetrics.bundled(), n = Math.max(...data.X.n);
+            const system = sampledMetrics.system(name, n, 30, true);
+            return Object.values(data).map(ranks => {
+                const users = sampledMetrics.population(system, sampledMetrics.shares(ranks, n));
+                return gammas.map(gamma => sampledMetrics.ofAverage(
+                    users, sampledMetrics.biasVariance(system, gamma)));
+            });
+        }""",
+        [name, gammas],
+    )
+    for intervals, by_gamma in zip(bundled_ranks().values(), script_values, strict=True):
+        shares = spread_over_ties(intervals)
+        protocol, ranks = Protocol(shares.size, 30, replacement=True), np.arange(1, shares.size + 1)
+        for gamma, average in zip(gammas, by_gamma, strict=True):
+            estimator = estimators.bias_variance(metric(name), protocol, gamma)
+            bias, variance = shares @ estimator.bias(ranks), shares @ estimator.variance(ranks)
+            assert average["bias"] == pytest.approx(bias, rel=1e-7, abs=1e-9)
+            assert average["sd"] == pytest.approx(np.sqrt(variance), rel=1e-7)
+
+
+def test_the_table_of_the_correction_adds_up(page):
+    """Error squared is bias squared plus noise squared, and the noise falls with more users."""
+    root = page.locator("[data-widget=correct]")
+    noise = []
+    for users in ("Home", "End"):
+        root.get_by_label("Users N").focus()
+        page.keyboard.press(users)
+        words = said(page, "correct")
+        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
+        table = np.array([[float(t.replace("\u2212", "-")) for t in row] for row in rows])
+        np.testing.assert_allclose(np.hypot(table[:, 0], table[:, 1]), table[:, 2], rtol=0.06)
+        assert all(
+            f"{row[2]} points ({name})" in words for row, name in zip(rows, "XYZ", strict=True)
+        )
+        noise.append(table[:, 1])
+    np.testing.assert_allclose(noise[0] / noise[1], 100, rtol=0.06)  # 10 and 100,000 users
+
+
+@pytest.mark.parametrize("m", [1, 10, 200])
+def test_laws_of_tied_items_are_those_of_the_package(page, m):
+    cases = [(0, 0, 300), (0, 5, 300), (40, 0, 300), (40, 120, 300), (9, 290, 300), (1, 1, 4_000)]
+    better, tied, n = (np.array(column) for column in zip(*cases, strict=True))
+    package = RankIntervals(better, tied, n).sampled_pmf(m)
+    for law, pmf in zip(computed(page, "tiedLaw", *[(*c, m) for c in cases]), package, strict=True):
+        values = np.zeros(m + 1)
+        values[law["start"] : law["start"] + len(law["p"])] = law["p"]
+        np.testing.assert_allclose(values, pmf, rtol=1e-9, atol=1e-11)
+
+
+WIN = """([name, m, n, gamma, runs]) => {
+    const data = Object.values(sampledMetrics.bundled());
+    const laws = data.map(each => sampledMetrics.laws(each, m));
+    const values = gamma === null ? sampledMetrics.naive(name, m)
+        : sampledMetrics.biasVariance(sampledMetrics.system(name, n, m, true), gamma);
+    const averages = laws.map(each => sampledMetrics.expectedAverage(each, values));
+    const random = sampledMetrics.generator(3);
+    const run = () => laws.map(each => sampledMetrics.evaluation(each, values, random));
+    return {
+        averages,
+        wins: data.map((_, i) => sampledMetrics.probabilityOfWin(averages, i)),
+        runs: Array.from({length: runs}, run).map(all => all.map(one => [one.mean, one.error])),
+    };
+}"""
+
+
+@pytest.mark.parametrize(("name", "m"), [("recall@10", 100), ("ap", 30)])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_an_evaluation_names_the_best_as_often_as_in_theory(page, name, m, corrected):
+    intervals = bundled_ranks()
+    n_users = len(next(iter(intervals.values())).n_candidates)
+    gamma = estimators.default_gamma(n_users)
+
+    def make(of, protocol):
+        naive, correction = estimators.naive, estimators.bias_variance
+        return correction(of, protocol, gamma) if corrected else naive(of, protocol)
+
+    n = round(float(next(iter(intervals.values())).n_candidates.mean()))
+    protocol = Protocol(n, m, replacement=True)
+    package = one_evaluation(intervals, [name], {"made": make}, protocol)
+    script = page.evaluate(WIN, [name, m, n, gamma if corrected else None, 150])
+    mean, sd = package["mean"].to_numpy(), package["sd"].to_numpy()
+    np.testing.assert_allclose([a["mean"] for a in script["averages"]], mean, rtol=1e-8)
+    np.testing.assert_allclose([a["sd"] for a in script["averages"]], sd, rtol=1e-6)
+    for i, win in enumerate(script["wins"]):
+        others = [j for j in range(3) if j != i]
+
+        def density(t, i=i, others=others):
+            return stats.norm.pdf(t, mean[i], sd[i]) * np.prod(
+                stats.norm.cdf(t, mean[others], sd[others])
+            )
+
+        middle = mean[i] - 8 * sd[i], mean[i] + 8 * sd[i]
+        assert win == pytest.approx(quad(density, *middle, limit=200)[0], abs=2e-6)
+    simulated = np.array(script["runs"])
+    z = (simulated[..., 0].mean(axis=0) - mean) / (sd / np.sqrt(150))
+    assert np.abs(z).max() < 4.5
+    ratio = simulated[..., 0].var(axis=0, ddof=1) / sd**2
+    assert (np.abs(ratio - 1) < 4.5 * np.sqrt(2 / 149)).all()
+    wins = np.bincount(simulated[..., 0].argmax(axis=1), minlength=3)
+    tests = [
+        stats.binomtest(int(k), 150, min(max(p, 0), 1)).pvalue
+        for k, p in zip(wins, script["wins"], strict=True)
+    ]
+    assert min(tests) > 1e-4
+    # The reported standard error holds the spread between users as well.
+    assert (simulated[..., 1].mean(axis=0) > sd).all()
+
+
+def test_evaluations_are_repeated_by_button_by_key_and_held(page):
+    root = page.locator("[data-widget=repeat]")
+    again = root.get_by_role("button", name="Sample again")
+
+    def runs():
+        return int(re.search(r"of ([\d,]+) evaluation", said(page, "repeat"))[1])
+
+    root.get_by_role("button", name="Start again").click()
+    assert runs() == 1
+    again.click()
+    assert runs() == 2
+    again.focus()
+    page.keyboard.press("Enter")
+    assert runs() == 3
+    again.hover()
+    page.mouse.down()
+    page.wait_for_timeout(1_000)
+    page.mouse.up()
+    held = runs()
+    assert held > 5
+    page.wait_for_timeout(200)
+    assert runs() == held
+    root.get_by_role("button", name="Sample 100 times").click()
+    pattern = f"of {held + 100} evaluations"
+    page.wait_for_function(
+        """text => document.querySelector('[data-widget=repeat] .sm-said').textContent
+            .includes(text)""",
+        arg=pattern,
+    )
+    share = re.search(r"Right so far: ([\d.]+) of", said(page, "repeat"))[1]
+    assert 0 <= float(share) <= held + 100
+
+
+SETS = [([1, 2, 3], 12, 4), ([2, 7, 12], 12, 9), ([12, 60, 400], 1_000, 48), ([4, 5], 300, 20)]
+
+
+@pytest.mark.parametrize(("ranks", "n", "m"), SETS)
+@pytest.mark.parametrize("replacement", [True, False])
+def test_terms_of_several_items_are_those_of_the_package(page, ranks, n, m, replacement):
+    relevant, places = len(ranks), [*enumerate(ranks, start=1)]
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=relevant)
+    for name in ["auc", "ap", "ndcg", "recall@10", "ndcg@2", "ap@2"]:
+        naive = estimators.naive(metric(name), protocol)
+        exact = computed(page, "term", *[(name, r, j, relevant, n) for j, r in places])
+        assert sum(exact) == pytest.approx(metric(name).of_set(ranks, n), rel=1e-12)
+        sampled = computed(
+            page, "expectedTerm", *[(name, r, j, relevant, n, m, replacement) for j, r in places]
+        )
+        package = [float(naive.expected(r, j)) for j, r in places]
+        np.testing.assert_allclose(sampled, package, rtol=1e-9, atol=1e-12)
+
+
+def test_three_items_are_moved_and_stay_in_order(page):
+    root = page.locator("[data-widget=several]")
+    root.locator("fieldset").get_by_text("AP", exact=True).click()
+    root.locator("fieldset").get_by_text("1,000", exact=True).click()
+    first, second, third = root.locator("[role=slider]").all()
+
+    def sums():
+        said(page, "several")
+        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
+        ranks = [int(row[0].replace(",", "")) for row in rows[:3]]
+        return ranks, [float(value) for value in rows[3][1:]]
+
+    second.focus()
+    page.keyboard.press("Home")
+    ranks, (exact, sampled, _) = sums()
+    assert ranks[1] == ranks[0] + 1
+    assert exact == pytest.approx(metric("ap").of_set(ranks), rel=5e-3)
+    m = int(root.locator("input[type=range]").get_attribute("aria-valuetext"))
+    protocol = Protocol(1_000, m, replacement=False, n_relevant=3)
+    expected = expected_of_set(estimators.naive("ap", protocol), ranks)
+    assert sampled == pytest.approx(expected, rel=5e-3)
+    third.scroll_into_view_if_needed()
+    box = third.locator("path").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 2_000, box["y"])  # past both others
+    page.mouse.up()
+    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
+    first.focus()
+    page.keyboard.press("End")
+    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
 
 
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
@@ -481,6 +704,63 @@ def test_a_widget_works_by_keyboard(page, name):
         choice.locator("input:checked").focus()
         page.keyboard.press("ArrowRight")
     assert said(page, name) != before
+
+
+def test_nobody_wins_where_all_hit(page):
+    """Recall@10 of any recommender is 1 in a sample of fewer than ten negatives."""
+    root = page.locator("[data-widget=podium]")
+    root.locator("fieldset").get_by_text("Recall@10", exact=True).click()
+    slider = root.locator("input[type=range]")
+    slider.focus()
+    page.keyboard.press("Home")
+    steps = []
+    while (negatives := int(slider.get_attribute("aria-valuetext"))) <= 10:
+        words = said(page, "podium")
+        places = root.locator("svg").first.locator(".sm-place").all_text_contents()
+        numbers = root.locator("svg").first.locator(".sm-number").all_text_contents()
+        assert ("all three tie" in words) == (negatives < 10)
+        assert (places == ["1", "1", "1"]) == (negatives < 10)
+        assert len(set(numbers)) == (1 if negatives < 10 else 3)
+        steps.append(negatives)
+        page.keyboard.press("ArrowRight")
+    assert {1, 9, 10} <= set(steps)
+
+
+COLOURS = """root => {
+    const style = getComputedStyle(root), probe = document.createElement('i');
+    root.append(probe);
+    const theirs = [1, 2, 3].map(i => {
+        probe.style.color = style.getPropertyValue(`--sm-${i}`);
+        return getComputedStyle(probe).color;
+    });
+    probe.remove();
+    return [...root.querySelectorAll('*')].flatMap(e => {
+        const { fill, stroke, color, accentColor, backgroundColor } = getComputedStyle(e);
+        return [fill, stroke, color, accentColor, backgroundColor];
+    }).filter(colour => theirs.includes(colour)).length;
+}"""
+
+
+def test_only_recommenders_have_the_colours_of_recommenders(page):
+    used = {
+        name: page.locator(f"[data-widget={name}]").evaluate(COLOURS)
+        for name in NAMES
+        if name != "reversal"  # its recommenders A, B and C are drawn as in its chapter's figures
+    }
+    without = {name for name, number in used.items() if number == 0}
+    assert without == {"draw", "line", "several", "table"}
+
+
+def test_one_negative_is_singular(page):
+    for name in NAMES:
+        root = page.locator(f"[data-widget={name}]")
+        for slider in root.locator("input[type=range]").all():
+            slider.focus()
+            page.keyboard.press("Home")
+        said(page, name)
+        labels = root.locator("svg").evaluate_all("e => e.map(s => s.getAttribute('aria-label'))")
+        shown = " ".join([root.inner_text(), *labels])
+        assert not re.search(r"(?<![\d.,])1 (negatives|users|items|samples)\b", shown)
 
 
 def test_a_table_is_typed(page):
