@@ -65,9 +65,26 @@ def test_expected_curves_mark_flips_and_exact_values(ax):
     # Wedges stand right of the axes, at the exact values.
     assert [y for x, (y,) in drawn[2:4]] == [0.05, 0.12]
     assert all(x[0] > 1 for x, _ in drawn[2:4])
+    assert [line.get_color() for line in ax.lines[2:4]] == [m["color"] for m in figures.MARKS[:2]]
     assert drawn[4][0] == [40, 40]
     assert drawn[5] == ([40], [0.17])
     assert ax.get_legend_handles_labels()[1] == ["A", "B"]
+
+
+def test_names_of_wedges_lead_to_their_own_wedge(ax):
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    heights = {"A": 0.011, "B": 0.01, "C": 0.1}
+    figures.beside(ax, heights, x=1.2, gap=0.1, form="{name} {height:.2f}")
+    named = {text.get_text(): text for text in ax.texts}
+    assert set(named) == {"A 0.01", "B 0.01", "C 0.10"}
+    ends = {line.get_color(): [float(y) for y in line.get_ydata()] for line in ax.lines}
+    for text, (name, height) in zip(("A 0.01", "B 0.01", "C 0.10"), heights.items(), strict=True):
+        start, end = ends[figures.marks(heights)[name]["color"]]
+        assert start == pytest.approx(height)
+        assert end == named[text].get_position()[1]
+        assert named[text].get_color() == figures.marks(heights)[name]["color"]
+    places = sorted(text.get_position()[1] for text in ax.texts)
+    assert np.diff(places).min() >= 0.1 - 1e-12
 
 
 def test_errors_by_gamma_star_the_least_of_each_curve(ax):
@@ -147,14 +164,13 @@ def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
     assert drawn[0][1] == 0.3
 
 
-def test_decoy_curves_have_black_exact_values_and_one_run_as_points(ax):
+def test_decoy_curves_have_exact_values_in_their_colours_and_one_run_as_points(ax):
     expected, full = {"A": [0.9, 0.4], "B": [0.8, 0.3]}, {"A": 0.1, "B": 0.05}
     figures.decoy_curves(ax, [5, 50], expected, full, {"A": [0.88, 0.41], "B": [0.7, 0.2]})
     drawn = [np.ravel(line.get_ydata()).tolist() for line in ax.lines]
     assert drawn == [[0.9, 0.4], [0.8, 0.3], [0.1], [0.05], [0.88, 0.41], [0.7, 0.2]]
     colours = [line.get_color() for line in ax.lines]
-    assert colours[2:4] == ["black", "black"]
-    assert colours[4:] == colours[:2]
+    assert colours[2:4] == colours[4:] == colours[:2]
     assert ax.lines[4].get_linestyle() == "None"
     assert ax.get_xscale() == "log"
 

@@ -88,15 +88,15 @@ def course(
 
 
 def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
-    """Plot a panel for each metric: curves, circles where they cross, black exact values, a dotted
-    line at `n_negatives`. `relative` plots multiples of the mean of all recommenders, on its own
-    axis for each metric.
+    """Plot a panel for each metric: named curves, circles where they cross, named wedges at the
+    exact values, a dotted line at `n_negatives`. `relative` plots multiples of the mean of all
+    recommenders, on its own axis for each metric.
 
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> whole = Protocol(10_000, 9_999, replacement=True)
     >>> figure = plot_courses({"NDCG": course(toy, "ndcg", whole, points=5)}, 99)
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['A', 'C']
+    ['A', 'C', 'A 0.15', 'C 0.21']
     """
     figure, axes = figures.grid(len(courses), 2.9)
     for ax, (label, metric_course) in zip(axes, courses.items(), strict=True):
@@ -109,7 +109,10 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool
         ax.set(title=label, xlabel="")
         if not relative:
             ax.set_ylim(-0.06, 1.06)
-        figures.beside(ax, shown_course.exact, x=1.07, gap=0.12)
+        figures.on_gaps(ax, shown_course.expected.index, curves)
+        # A multiple of a mean says little: there the wedges carry the names alone.
+        form = "{name}" if relative else "{name} {height:.2f}"
+        figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form)
     figure.supxlabel("negatives m", fontsize=12)
     if relative:
         figure.supylabel("multiple of the mean", fontsize=12)

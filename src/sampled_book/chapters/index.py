@@ -48,5 +48,5 @@ def opening(
         sampled = rows[n_negatives][name]
         texts[f"exact_{name.lower()}"] = (exact[name], ".1f")
         texts[f"sampled_{name.lower()}"] = (sampled, ".1f")
-        texts[f"ratio_{name.lower()}"] = (sampled / exact[name], ".0f")
+        texts[f"ratio_{name.lower()}"] = (sampled / exact[name], ".1f")
     return pd.DataFrame.from_dict(rows, orient="index"), exact, texts

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, metric
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
 from ..display.tables import Frame, Texts
@@ -32,7 +33,7 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         style = {"drawstyle": "steps-post"} if parsed_metric.k else {}
         ax.plot(grid, parsed_metric(grid, n_items), "k", lw=2, **style)
         rank, offset, alignment = places.get(
-            parsed_metric.kind, (parsed_metric.k or 1, (4, 30), "left")
+            parsed_metric.kind, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
         height = float(parsed_metric(rank, n_items))
         ax.annotate(
@@ -43,14 +44,16 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         line = np.full(item_ranks.size, -0.1 * depth)
         ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
     figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)})
-    ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="worth")
+    ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
     return figure
 
 
 def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Texts:
     """Text values on three recommenders and on the values of their ranks. `means` has a row for
-    each recommender and a column for each metric; ranks beyond 100 are the tail.
+    each recommender and a column for each metric; ranks beyond 100 are the tail. "deficit": the
+    part of C's deficit against A in AUC that its two deepest ranks cause; "top": the part of a
+    metric's sum over all ranks that the first ten hold.
 
     >>> import pandas as pd
     >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
@@ -65,6 +68,10 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         for parsed_metric in (ap, ndcg)
     }
     top = means.idxmax()
+    deficits = np.sort(ranks["C"]) - np.sort(ranks["A"])
+    top_shares = {
+        m.kind: float(m(np.arange(1, 11)).sum() / m.vector(n_items).sum()) for m in (ap, ndcg)
+    }
     labels_by_best = {
         name: [label for label in top.index if top[label] == name] for name in top.unique()
     }
@@ -73,6 +80,8 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
             f"{name} by {', '.join(labels)}" for name, labels in labels_by_best.items()
         ),
         "last": n_items,
+        "step_auc": 1 / (n_items - 1),
+        "step_ndcg": float(ndcg(1) - ndcg(2)),
         "ndcg_last": float(ndcg(n_items)),
         "ndcg_edge": float(ndcg(100)),
         "ratio_ap": (float(ap(1) / ap(2)), ".0f"),
@@ -81,9 +90,37 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         "ap_a": (means["AP"]["A"], ".6f"),
         "ap_b": (means["AP"]["B"], ".6f"),
         "tail_b": (tail["AP"], ".6f"),
+        "deficit": (float(deficits[-2:].sum() / deficits.sum()), ".0%"),
+        "auc_c": (float(metric("auc")(max(ranks["C"][0], 1), n_items)), ".3f"),
+        "top_ap": (top_shares["ap"], ".0%"),
+        "top_ndcg": (top_shares["ndcg"], ".1%"),
         "share_ap": (tail["AP"] / means["AP"]["B"], ".1%"),
         "share_ndcg": (tail["NDCG"] / means["NDCG"]["B"], ".0%"),
     }
+
+
+def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
+    """Text values on X, Y and Z: Recall@10, NDCG and AUC, and the first cut-off k at which X has
+    the higher Recall@k than Z.
+
+    >>> near, far = RankIntervals([0, 30], [0, 0], [99, 99]), RankIntervals([5, 20], [0, 0], [99, 99])
+    >>> film_texts({"X": far, "Z": near})["passes"]
+    21
+    """
+    users = next(iter(intervals.values())).n_candidates
+    texts: Texts = {"users": users.size, "films": (float(users.mean()), ",.0f")}
+    for name, recommender in intervals.items():
+        for parsed_metric in map(metric, ("recall@10", "ndcg", "auc")):
+            value = float(recommender.evaluate(parsed_metric).mean())
+            form = ".2%" if parsed_metric.kind == "ndcg" else ".1%"
+            texts[f"{name.lower()}_{parsed_metric.kind}"] = (value, form)
+    texts["passes"] = next(
+        k
+        for k in range(1, int(users.max()) + 1)
+        if intervals["X"].evaluate(f"recall@{k}").mean()
+        > intervals["Z"].evaluate(f"recall@{k}").mean()
+    )
+    return texts
 
 
 def worth_exercises(n_items: int) -> Texts:

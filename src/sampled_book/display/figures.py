@@ -86,14 +86,15 @@ def expected_curves(
     flips: Iterable[tuple[int, float]] = (),
 ) -> Axes:
     """Plot expected sampled metrics, (p,) by name, against the number of negatives, on a
-    logarithmic axis (krichene2020, fig. 2). Exact values are black wedges on the right edge;
-    `flips` are (negatives, height) where two curves have just crossed: circles over dotted
-    lines.
+    logarithmic axis (krichene2020, fig. 2). Exact values are wedges on the right edge, in the
+    colour of their curve; `flips` are (negatives, height) where two curves have just crossed:
+    circles over dotted lines. :func:`on_gaps` and :func:`beside` name curves and wedges once the
+    limits of the axes are final.
     """
     curves(ax, n_negatives, expected)
-    for name in expected:
+    for name, mark in marks(expected).items():
         edge_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
-        ax.plot(1.02, exact[name], "<", color="black", ms=8, **edge_style)
+        ax.plot(1.02, exact[name], "<", color=mark["color"], ms=8, **edge_style)
     for m, height in flips:
         ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
         ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
@@ -102,14 +103,20 @@ def expected_curves(
 
 
 def beside(
-    ax: Axes, heights: Mapping[str, float], x: float = 1.05, gap: float = 0.075, **style: Any
+    ax: Axes,
+    heights: Mapping[str, float],
+    x: float = 1.05,
+    gap: float = 0.075,
+    form: str = "{name}",
+    **style: Any,
 ) -> Axes:
     """Write each name beside the axes at its height, moved apart where two would touch.
 
     They are moved as little as possible, by least squares, and never beyond the ends of the axis.
-    `heights` are in units of the vertical axis, whose limits are final; `x` is where names begin,
-    and `gap` the least distance of two names, both as shares of the axes. Colours follow the order
-    of the names.
+    A name that had to move keeps a line to its height if `x` leaves room for one. `heights` are in
+    units of the vertical axis, whose limits are final; `x` is where names begin, and `gap` the
+    least distance of two names, both as shares of the axes; `form` may show the height as well, as
+    in "exact: {name} {height:.1f}%". Colours follow the order of the names.
 
     >>> figure, ax = panels()
     >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
@@ -127,7 +134,37 @@ def beside(
     free = isotonic_regression([axes_heights[name] for name in order] - steps).x
     for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
         text_style = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
-        ax.text(x, float(place), name, transform=ax.transAxes, **text_style)
+        text = form.format(name=name, height=heights[name])
+        ax.text(x, float(place), text, transform=ax.transAxes, **text_style)
+        if x > 1.08:  # a wedge ends at 1.04
+            ends = [axes_heights[name], float(place)]
+            line = {"color": text_style["color"], "linewidth": 0.9, "clip_on": False}
+            ax.plot([1.045, x - 0.01], ends, transform=ax.transAxes, **line)
+    return ax
+
+
+def on_gaps(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], **style: Any) -> Axes:
+    """Write the name of each curve on it, where the nearest two curves are farthest apart. The
+    limits of the axes are final; the outer tenths of the axes are left free.
+
+    >>> figure, ax = panels()
+    >>> ax.set_xlim(0, 4), ax.set_ylim(0, 1)
+    ((0.0, 4.0), (0.0, 1.0))
+    >>> ax = on_gaps(ax, [1, 2, 3], {"A": [0.5, 0.5, 0.5], "B": [0.6, 0.9, 0.4]})
+    >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
+    [('A', (2.0, 0.5)), ('B', (2.0, 0.9))]
+    """
+    places = np.asarray(x, dtype=float)
+    heights = np.array([np.asarray(line, dtype=float) for line in lines.values()])
+    to_axes = ax.transData + ax.transAxes.inverted()
+    shown = np.array([to_axes.transform(np.c_[places, line]) for line in heights])
+    nearest = np.diff(np.sort(shown[..., 1], axis=0), axis=0).min(axis=0)
+    inside = (shown[0, :, 0] > 0.1) & (shown[0, :, 0] < 0.9)
+    best = int(np.argmax(np.where(inside, nearest, -1.0)))
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    for (name, mark), height in zip(marks(lines).items(), heights[:, best], strict=True):
+        text_style = {"color": mark["color"], "fontsize": 11, "fontweight": "bold"} | style
+        ax.text(places[best], height, name, ha="center", va="center", bbox=box, **text_style)
     return ax
 
 
@@ -323,7 +360,7 @@ def decoy_curves(
 ) -> Axes:
     """Plot expected metrics, (p,) by recommender, against the number of decoys on a logarithmic
     axis (ekstrand2017, figures 2 to 6). `full` has the metrics with all unrated items as decoys:
-    black wedges on the right edge; `run` one simulated run: open markers.
+    wedges on the right edge; `run` one simulated run: open markers.
     """
     expected_curves(ax, n_decoys, expected, full)
     if run is not None:
