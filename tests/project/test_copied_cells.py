@@ -18,7 +18,9 @@ def tags(chapter: Path) -> set[str]:
 
 
 # Chapters whose setup stands on the page, in a cell with the tag `setup`.
-CHAPTERS = [path for path in sorted((ROOT / "book/chapters").glob("*.md")) if "setup" in tags(path)]
+CHAPTERS = [
+    path for path in sorted((ROOT / "book/chapters").glob("*.md")) if "setup" in tags(path)
+]
 # A reader sees what is folded, after a click, and not what is removed.
 REMOVED = {"remove-cell", "remove-input"}
 
