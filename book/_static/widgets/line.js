@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, short, steps, slider, once, plot, scale, ticks, path, build, sentence } = sm.ui;
+  const { el, number, percent, steps, slider, once, plot, scale, ticks, path, build, sentence } = sm.ui;
   const N = 10000;
   const METRICS = [["ap", "AP"], ["ndcg", "NDCG"], ["recall@1", "Recall@1"],
     ["recall@10", "Recall@10"]];
@@ -46,7 +46,7 @@
     const figureOf = (name, m) => {
       const left = unlinear(name, m);
       if (Number.isNaN(left)) return "constant: everyone has 1";
-      return left < 1e-12 ? "1 − R² = 0: it is AUC" : `1 − R² = ${short(100 * left)}%`;
+      return left < 1e-12 ? "1 − R² = 0: it is AUC" : `1 − R² = ${percent(left, 2)}`;
     };
     let waiting = 0;
     const numbers = (m, i = 0) => {

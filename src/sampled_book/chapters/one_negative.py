@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, metric
+from sampled_metrics.consistency import order_by_negatives
 from sampled_metrics.estimators import naive
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
+from ..display.tables import Frame, Texts
 
 
 def not_linear(values: ArrayLike) -> float:
@@ -64,3 +68,87 @@ def limit_of_two(metric_or_name: Metric | str) -> float:
     first, second, third = metric(metric_or_name)([1, 2, 3], 3)
     bend = float(first - 2 * second + third)
     return bend**2 / (bend**2 + 15 * float(first - third) ** 2)
+
+
+def by_negatives(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Frame:
+    """The share of each metric's variance that no line explains. It has a row for each number of
+    negatives, drawn with replacement, and one for the exact metric.
+
+    >>> by_negatives(["ap"], 1_000, [1, 2]).round(4)["AP"].tolist()
+    [0.0, 0.0164, 0.943]
+    """
+    ranks, rows = np.arange(1, n_items + 1), {}
+    for m in sizes:
+        protocol = Protocol(n_items, m, replacement=True)
+        rows[f"{m:,}"] = [not_linear(naive(name, protocol).expected(ranks)) for name in metrics]
+    rows["exact"] = [not_linear(metric(name)(ranks, n_items)) for name in metrics]
+    labels = [metric(name).label for name in metrics]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=labels)
+    return frame.rename_axis("m").reset_index()
+
+
+def line_texts(n_items: int) -> Texts:
+    """Text values on straight lines: two negatives in a large catalogue, the first 20 ranks with
+    99 negatives, Recall@10 with ten, and a mean NDCG of 0.8 with one negative.
+
+    >>> texts = line_texts(10_000)
+    >>> texts["half"], round(texts["back"][0], 3)
+    (9330, 0.458)
+    """
+    second = float(metric("ndcg")(2))
+    ranks = np.arange(1, n_items + 1)
+    many = Protocol(n_items, 99 if n_items > 99 else 9, replacement=True)
+    of_ten = Protocol(n_items, 10, replacement=True)
+    ten = naive("recall@10", of_ten).expected(ranks)
+    texts: Texts = {
+        "n": n_items,
+        "half": int(np.count_nonzero(ten >= 0.5)),
+        "explained_ten": (1 - not_linear(naive("ap", of_ten).expected(ranks)), ".1%"),
+        "second": (second, ".4f"),
+        "back": ((0.8 - second) / (1 - second), ".3f"),
+        "random": ((1 + second) / 2, ".3f"),
+        "head": not_linear(naive("ap", many).expected(ranks[:20])),
+        "head_true": (not_linear(metric("ap")(ranks[:20])), ".2f"),
+    }
+    for name in ("ap", "ndcg", "recall@1"):
+        limit, key = limit_of_two(name), name.replace("@", "")
+        texts |= {f"limit_{key}": (limit, ".2%"), f"explained_{key}": (1 - limit, ".1%")}
+    return texts
+
+
+def pair_texts(ranks: Mapping[str, ArrayLike], metrics: Sequence[str], n_items: int) -> Texts:
+    """The numbers of negatives from which metrics first leave the order of AUC.
+
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> pair_texts(toy, ["ndcg", "recall@1"], 10_000)["leaves"]
+    '692 for NDCG, 161 for Recall@1'
+    """
+    whole, leaves = Protocol(n_items, n_items - 1, replacement=True), []
+    tie = " = ".join(ranks)
+    by_auc = order_by_negatives(ranks, "auc", whole).exact
+    for name in metrics:
+        orders = order_by_negatives(ranks, name, whole)
+        other = [
+            m
+            for m, order in zip(orders.starts, orders.orders, strict=True)
+            if order not in (by_auc, tie)
+        ]
+        leaves += [f"{other[0]:,} for {metric(name).label}"] if other else []
+    return {"leaves": ", ".join(leaves) or "none"}
+
+
+def recommender_texts(recommenders: Mapping[str, RankIntervals]) -> Texts:
+    """AP and AUC of each recommender with one negative, ties averaged over their orders; and the
+    number of negatives from which the last is before the first in AP, its ties broken against it.
+    """
+    texts: Texts = {}
+    for name, intervals in recommenders.items():
+        auc = intervals.evaluate("auc").mean()
+        ap = intervals.sampled_pmf(1).mean(axis=0) @ [1, 1 / 2]
+        texts |= {f"one_ap_{name}": (float(ap), ".3f"), f"one_auc_{name}": (float(auc), ".3f")}
+    names = list(recommenders)
+    ranks = {name: recommenders[name].ranks("pessimistic") for name in (names[0], names[-1])}
+    candidates = recommenders[names[0]].n_candidates
+    whole = Protocol(candidates, candidates.min() - 1, replacement=False)
+    orders = order_by_negatives(ranks, "ap", whole)
+    return texts | {"users": candidates.size, "z_from": orders.right_from or "none"}

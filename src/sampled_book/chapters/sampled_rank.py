@@ -6,20 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics.estimators import naive
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
-from ..display.tables import Frame, Texts
+from ..display.tables import Texts
 
 
 def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
-    """Plot the distribution of the sampled rank at each true rank, the last the deepest: lines with
-    replacement, dots without. A dotted line marks sampled rank `top`.
+    """Plot the distribution of the sampled rank at up to three true ranks, the last the deepest, in
+    black and grey: lines with replacement, dots without. A dotted line marks sampled rank `top`.
 
     >>> figure = plot_sampled_ranks(Protocol(1_000, 20), [5, 300])
     >>> [text.get_text() for text in figure.axes[0].texts]
@@ -31,9 +30,10 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
     with_replacement, without_replacement = (
         replace(protocol, replacement=replacement) for replacement in (True, False)
     )
-    for (label, r), mark in zip(shown.items(), figures.marks(shown).values(), strict=True):
-        mass, style = with_replacement.pmf(r), {"color": mark["color"]}
-        ax.plot(places, mass, **style)
+    greys = (("black", "-"), ("#444444", "--"), ("#777777", "-."))
+    for (label, r), (colour, line) in zip(shown.items(), greys, strict=False):
+        mass, style = with_replacement.pmf(r), {"color": colour}
+        ax.plot(places, mass, linestyle=line, **style)
         ax.plot(places, without_replacement.pmf(r), ".", ms=5, **style)
         peak = int(mass.argmax())
         peak_position = (places[peak], mass[peak])
@@ -73,43 +73,51 @@ def rank_texts(protocol: Protocol, rank: int) -> Texts:
     """Text values on one item and its sampled ranks.
 
     >>> texts = rank_texts(Protocol(10_000, 99), 60)
-    >>> texts["above"], texts["list"], round(texts["mean"][0], 3)
-    (59, 100, 1.584)
+    >>> texts["above"], texts["half"], round(texts["mean"][0], 3)
+    (59, 974, 1.584)
     """
     n, m = protocol.n_items, protocol.n_negatives
     assert isinstance(n, int)
-    pmf, auc = protocol.pmf(rank), metric("auc")
+    pmf = protocol.pmf(rank)
+    recall = naive("recall@10", protocol).expected(np.arange(1, n + 1))
     return {
         "n": n,
         "m": m,
         "rank": rank,
-        "ten": 10 * rank,
         "p": (rank - 1) / (n - 1),
         "above": rank - 1,
         "others": n - 1,
-        "list": m + 1,
+        "half": int(np.count_nonzero(recall >= 0.5)),
         "first": (float(pmf[0]), ".0%"),
-        "second": (float(pmf[1]), ".0%"),
-        "none": (float(pmf[0]), ".3f"),
         "mean": (float(protocol.mean(rank)), ".2f"),
-        "in_top": (float(protocol.cdf(10 * rank)[9]), ".0%"),
-        "factor": ((n - 1 - m) / (n - 2), ".4f"),
-        "too_large": float(protocol.sf(2)[1]),
-        "auc_list": (float(auc(2, m + 1)), ".4f"),
-        "auc_all": (float(auc(2, n)), ".4f"),
+        "factor": ((n - 1 - m) / (n - 2), ".3f"),
+        "ap_exact": (1 / rank, ".3f"),
+        "ap_sampled": (float(naive("ap", protocol).expected(rank)), ".2f"),
     }
 
 
-def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -> Frame:
-    """Bias of sampled Average Precision, a row for each number of negatives.
+def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: int) -> Texts:
+    """How many times larger sampling makes each AP and Recall@10, and where it puts the median user
+    of the first recommender. Negatives without replacement, ties averaged over their orders.
 
-    >>> found = biases({"A": [2, 3]}, 3, [2])
-    >>> found["m"].tolist(), found["A"].round(4).tolist()
-    (['2'], [0.0417])
+    >>> texts = recommender_texts({"X": RankIntervals([0, 2, 5], [0, 0, 0], [20, 20, 20])}, 12)
+    >>> texts["median"], round(texts["median_mean"][0], 2), round(texts["ratio_X"][0], 2)
+    (3, 1.26, 1.17)
     """
-    rows = []
-    for m in sizes:
-        estimator = naive("ap", Protocol(n_items, m, replacement=True))
-        mean = {name: float(estimator.bias(r).mean()) for name, r in ranks.items()}
-        rows.append({"m": f"{m:,}", **mean})
-    return pd.DataFrame(rows)
+    texts: Texts = {}
+    for name, intervals in recommenders.items():
+        protocol = Protocol(intervals.n_candidates, n_negatives, replacement=False)
+        pmf = intervals.sampled_pmf(n_negatives).mean(axis=0)
+        for key, kind in (("ratio", "ap"), ("recall_ratio", "recall@10")):
+            ratio = pmf @ naive(kind, protocol).values / intervals.evaluate(kind).mean()
+            texts[f"{key}_{name}"] = (float(ratio), ".1f")
+    first = next(iter(recommenders.values()))
+    median, candidates = int(np.median(first.n_better + 1)), round(float(first.n_candidates.mean()))
+    typical = Protocol(candidates, n_negatives, replacement=False)
+    return texts | {
+        "users": first.n_better.size,
+        "median": median,
+        "candidates": candidates,
+        "median_in": (float(typical.cdf(median)[9]), ".0%"),
+        "median_mean": (n_negatives * (median - 1) / (candidates - 1), ".1f"),
+    }

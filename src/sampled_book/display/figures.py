@@ -171,15 +171,15 @@ def on_gaps(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], **style: Any
 def by_negatives(
     ax: Axes, x: ArrayLike, sampled: Mapping[int, ArrayLike], exact: ArrayLike
 ) -> Axes:
-    """Plot a metric for several numbers of negatives, (p,) for each, darker for more, and the exact
-    one in black.
+    """Plot a metric for several numbers of negatives, (p,) for each, in grey, darker for more, and
+    the exact one in black.
 
     >>> figure, ax = panels()
     >>> ax = by_negatives(ax, [1, 2], {10: [1.0, 0.9], 1_000: [1.0, 0.6]}, [1.0, 0.5])
     >>> [line.get_label() for line in ax.lines], ax.lines[-1].get_color()
     (['m = 10', 'm = 1,000', 'exact'], 'black')
     """
-    shades = plt.get_cmap("plasma")(np.linspace(0.85, 0.25, len(sampled)))
+    shades = plt.get_cmap("Greys")(np.linspace(0.5, 0.85, len(sampled)))
     styles = cycle(((0, (1, 1)), (0, (3, 1, 1, 1)), (0, (5, 1.5)), (0, (8, 2)), "-."))
     for (m, values), shade, line in zip(sampled.items(), shades, styles, strict=False):
         ax.plot(x, values, color=shade, linestyle=line, label=f"m = {m:,}")
