@@ -70,8 +70,8 @@ def plot_resolution(
     for (name, values), height in zip(kept_shares.items(), heights[::-1], strict=False):
         degree = int(np.searchsorted(-values, -height))
         right_ax.text(degree, height, "γ = " + name[3:], **text_style)
-    left_ax.set(xlabel="degree", ylabel="share", title="seen in a sample", xscale="log")
-    right_ax.set(xlabel="degree", title=f"kept, m = {n_negatives}")
+    left_ax.set(xlabel="degree", ylabel="share", title="preserved by sampling", xscale="log")
+    right_ax.set(xlabel="degree", title=f"kept by corrections, m = {n_negatives}")
     return figure
 
 
