@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.chapters import correcting, verdicts
+from sampled_book.chapters import correcting, resolution, verdicts
 from sampled_book.chapters.corrected_movielens import (
     distances,
     one_evaluation,
@@ -26,28 +26,28 @@ def test_visible_shares_are_squared_singular_values():
     pmf = Protocol(60, 7, replacement=False).pmf(np.arange(1, 61))
     scaled = pmf / np.sqrt(60 * pmf.mean(axis=0))
     squares = np.linalg.svd(scaled, compute_uv=False) ** 2
-    np.testing.assert_allclose(correcting.visible(60, 7), squares, rtol=1e-8)
+    np.testing.assert_allclose(resolution.visible(60, 7), squares, rtol=1e-8)
 
 
 def test_components_of_all_degrees_add_up_to_the_mean_square():
-    coefficients = correcting.components("ndcg", 9, 8)
+    coefficients = resolution.components("ndcg", 9, 8)
     assert (coefficients**2).sum() == pytest.approx(
         (metric("ndcg").vector(9) ** 2).mean(), rel=1e-12
     )
 
 
 def test_least_bias_has_the_size_and_the_bias_of_the_components():
-    protocol, c = Protocol(40, 5, replacement=False), correcting.components("ap", 40, 39)
+    protocol, c = Protocol(40, 5, replacement=False), resolution.components("ap", 40, 39)
     least = estimators.least_bias("ap", protocol)
     bias, _ = correcting.root_mean_square(least)
     assert bias**2 == pytest.approx((c[6:] ** 2).sum(), rel=1e-9)
-    size = (c[:6] ** 2 / correcting.visible(40, 5)).sum()
+    size = (c[:6] ** 2 / resolution.visible(40, 5)).sum()
     assert (least.values**2).mean() == pytest.approx(size, rel=1e-9)  # all sampled ranks alike
 
 
 def test_passed_shares_are_those_of_the_estimator():
-    protocol, c = Protocol(40, 5, replacement=False), correcting.components("ap", 40, 39)
-    passed_shares = correcting.passed(correcting.visible(40, 5), 0.05)
+    protocol, c = Protocol(40, 5, replacement=False), resolution.components("ap", 40, 39)
+    passed_shares = resolution.passed(resolution.visible(40, 5), 0.05)
     bias, _ = correcting.root_mean_square(estimators.bias_variance("ap", protocol, 0.05))
     expected = ((1 - passed_shares) ** 2 * c[:6] ** 2).sum() + (c[6:] ** 2).sum()
     assert bias**2 == pytest.approx(expected, rel=1e-9)
@@ -63,6 +63,24 @@ def test_errors_are_those_of_drawn_averages():
         squares = (drawn - metric("ap")(ranks).mean()) ** 2
         error = squares.std() / np.sqrt(squares.size)
         assert abs(squares.mean() - errors["A", 4][gamma] ** 2) < 4 * error
+
+
+def test_the_opening_holds_the_means_of_drawn_averages_in_percent():
+    protocol, rng = Protocol(200, 10, replacement=True), np.random.default_rng(2)
+    ranks = {"A": np.array([1, 4, 30, 30]), "B": np.array([90, 2, 150, 9])}
+    texts = correcting.opening("recall@5", protocol, ranks)
+    assert (texts["users"], texts["gamma"][0]) == (4, 0.5)
+    assert (texts["exact_a"][0], texts["exact_b"][0]) == (50.0, 25.0)
+    assert texts["exact_order"] == texts["sampled_order"] == "A > B"
+    used = {
+        "sampled": estimators.naive("recall@5", protocol),
+        "corrected": estimators.bias_variance("recall@5", protocol, 0.5),
+    }
+    for kind, e in used.items():
+        for name, true_ranks in ranks.items():
+            drawn = 100 * e(protocol.draw(np.tile(true_ranks, (20_000, 1)), rng)).mean(axis=1)
+            error = drawn.std() / np.sqrt(drawn.size)
+            assert abs(drawn.mean() - texts[f"{kind}_{name.lower()}"][0]) < 4 * error + 1e-9
 
 
 def test_one_evaluation_has_the_moments_of_simulated_ones():

@@ -1,18 +1,16 @@
-"""Chapter 6: components of a metric in a sample, and errors of corrections by their weight."""
+"""The chapter on corrections: their expectations, and their errors by the weight gamma."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, estimators, metric
-from sampled_metrics._validate import FloatArray
 from sampled_metrics.estimators import Estimator
 
 from ..display import figures
@@ -35,33 +33,6 @@ def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
     return makers | {
         f"BV {gamma:g}": partial(estimators.bias_variance, gamma=gamma) for gamma in gammas
     }
-
-
-def visible(n_items: int, n_negatives: int) -> FloatArray:
-    """Share of a metric's component of each degree, 0 to m, that a sample preserves: the squared
-    singular values of the distribution of the sampled rank, for a uniform prior and negatives
-    drawn without replacement.
-    """
-    k, m, n = np.arange(1, n_negatives + 1), n_negatives, n_items
-    steps = (m + 1 - k) * (n + k) / ((m + 1 + k) * (n - k))
-    return np.cumprod(np.append(1.0, steps))
-
-
-def components(metric_or_name: Metric | str, n_items: int, degree: int) -> FloatArray:
-    """Components of a metric along the Gram polynomials of degree 0 to `degree`, which are
-    orthogonal over the ranks 1 to n and have mean square 1.
-    """
-    ranks = np.arange(1, n_items + 1)
-    basis = np.polynomial.legendre.legvander(2 * (ranks - 1) / (n_items - 1) - 1, degree)
-    gram = np.linalg.qr(basis)[0] * np.sqrt(n_items)
-    coefficients = gram.T @ metric(metric_or_name)(ranks, n_items) / n_items
-    return np.asarray(np.abs(coefficients))
-
-
-def passed(share: ArrayLike, gamma: float) -> FloatArray:
-    """Share of each component that remains in the expectation of a bias-variance correction."""
-    share = np.asarray(share, dtype=float)
-    return np.asarray(share / ((1 - gamma) * share + gamma))
 
 
 def root_mean_square(estimator: Estimator) -> tuple[float, float]:
@@ -127,16 +98,49 @@ def spread(values: Iterable[float], form: str) -> str:
     return f"{min(numbers):{form}} to {max(numbers):{form}}".replace("-", "\N{MINUS SIGN}")
 
 
-def gamma_texts(errors: Frame, biases: Mapping[str, float]) -> Texts:
+def opening(
+    metric_or_name: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]
+) -> Texts:
+    """What the sampled metric and the correction by the rule expect for recommenders, in percent,
+    and how far each is from the exact value, in points. The error of the correction is the root
+    mean squared error of the average.
+
+    >>> toy = {"A": [1, 2, 4], "B": [3, 40, 50]}
+    >>> texts = opening("ap", Protocol(50, 5, replacement=True), toy)
+    >>> texts["users"], texts["exact_order"], round(texts["exact_a"][0], 1)
+    (3, 'A > B', 58.3)
+    """
+    parsed_metric = metric(metric_or_name)
+    (n_users,) = {np.size(r) for r in ranks.values()}
+    gamma = estimators.default_gamma(n_users)
+    sampled = estimators.naive(parsed_metric, protocol)
+    corrected = estimators.bias_variance(parsed_metric, protocol, gamma)
+    percent = {
+        "exact": {u: 100 * parsed_metric(r, protocol.n_items).mean() for u, r in ranks.items()},
+        "sampled": {u: 100 * sampled.expected(r).mean() for u, r in ranks.items()},
+        "corrected": {u: 100 * corrected.expected(r).mean() for u, r in ranks.items()},
+    }
+    texts: Texts = {"users": n_users, "gamma": (gamma, ".2g")}
+    for kind, values in percent.items():
+        texts[f"{kind}_order"] = " > ".join(sorted(values, key=lambda u: -values[u]))
+        texts |= {f"{kind}_{u.lower()}": (float(v), ".1f") for u, v in values.items()}
+    errors = errors_by_gamma(parsed_metric, protocol, ranks, [n_users], [gamma])
+    biases = (abs(percent["sampled"][u] - percent["exact"][u]) for u in ranks)
+    texts["sampled_errors"] = spread(biases, ".0f")
+    texts["corrected_errors"] = spread(100 * errors.to_numpy().ravel(), ".1f")
+    return texts
+
+
+def gamma_texts(errors: Frame) -> Texts:
     """How far the rule gamma = 1/sqrt(users) is from the best weight. `errors` is from
     :func:`errors_by_gamma`; its rows include the weights of the rule, and the last other one is
-    1. `biases` are of the uncorrected metric, by recommender.
+    1.
 
     >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
     >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
-    >>> texts = gamma_texts(toy, {"A": -0.5})
-    >>> texts["rule_errors"], texts["over_one"], round(texts["slope"][0], 2)
-    ('10.0 to 10.0', (4.0, '.0f'), -0.5)
+    >>> texts = gamma_texts(toy)
+    >>> texts["over"], texts["over_one"], round(texts["slope"][0], 2)
+    ((1.0, '.1f', 'up'), (4.0, '.0f'), -0.5)
     """
     users = sorted({n_users for _, n_users in errors})
     rules = {n_users: estimators.default_gamma(n_users) for n_users in users}
@@ -147,125 +151,70 @@ def gamma_texts(errors: Frame, biases: Mapping[str, float]) -> Texts:
         }
     )
     best = np.log(errors.idxmin()).unstack(level=0).mean(axis=1)
-    rule_errors = [100 * at_rule[key] for key in at_rule.index if key[1] == users[-1]]
     return {
-        "users": users[-1],
-        "naive_errors": spread((100 * abs(bias) for bias in biases.values()), ".0f"),
-        "rule_errors": spread(rule_errors, ".1f"),
         "slope": (float(np.polyfit(np.log(users), best.loc[users], 1)[0]), ".2f"),
-        "over": (float((at_rule / errors.min()).max()), ".1f"),
+        "over": (float((at_rule / errors.min()).max()), ".1f", "up"),
         "over_one": (float((errors.loc[1.0] / errors.min()).max()), ".0f"),
     }
 
 
-def plot_correction(
-    corrections: Mapping[str, Estimator], parsed_metric: Metric, max_rank: int = 15
-) -> Figure:
-    """Plot the values of estimators at the first sampled ranks, and their expectation at each true
-    rank.
+def plot_correction(corrections: Mapping[str, Estimator], labels: Mapping[str, str]) -> Figure:
+    """Plot the exact metric of estimators, and their expectation, at each true rank. `labels` are
+    what to write on the curves of some in place of their names, which decide on their looks.
 
-    >>> ap = metric("ap")
-    >>> made = {"uncorrected": estimators.naive(ap, Protocol(1_000, 20, replacement=True))}
-    >>> [len(ax.lines) for ax in plot_correction(made, ap).axes]
-    [1, 2]
+    >>> made = {"uncorrected": estimators.naive("ap", Protocol(1_000, 20, replacement=True))}
+    >>> (ax,) = plot_correction(made, {"uncorrected": "sampled"}).axes
+    >>> [line.get_label() for line in ax.lines], [text.get_text() for text in ax.texts]
+    (['exact', 'uncorrected'], ['exact', 'sampled'])
     """
-    protocol = next(iter(corrections.values())).protocol
-    n = protocol.n_items
+    first = next(iter(corrections.values()))
+    n = first.protocol.n_items
     assert isinstance(n, int)
-    shown = np.arange(1, min(max_rank, protocol.n_negatives) + 1)
     grid = np.unique(np.geomspace(1, n, 150).round().astype(int))
-    figure, (above, below) = figures.panels(2, 1, height=2.9)
-    figures.curves(
-        above, shown, {name: estimator(shown) for name, estimator in corrections.items()}
-    )
-    expected = {"exact": parsed_metric(grid, n)} | {
+    expected = {"exact": first.metric(grid, n)} | {
         name: estimator.expected(grid) for name, estimator in corrections.items()
     }
-    positive = {k: np.where(v > 0, v, np.nan) for k, v in expected.items()}
-    figures.curves(below, grid, positive)
-    above.set(xlabel="sampled rank", ylabel="value reported", ylim=(-0.6, 1.1))
-    below.set(xscale="log", yscale="log", ylim=(0.5 / n, 1.5))
-    below.set(xlabel="true rank", ylabel="expected value")
-    handles = below.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=4, fontsize=10)
-    return figure
-
-
-def plot_resolution(
-    n_items: int, n_negatives: int, sizes: Iterable[int], gammas: Iterable[float]
-) -> Figure:
-    """Plot the share of each degree that samples preserve, and that corrections leave.
-
-    >>> figure = plot_resolution(1_000, 20, [10, 20], [1.0, 0.1])
-    >>> [text.get_text() for ax in figure.axes for text in ax.texts]
-    ['m = 10', 'm = 20', 'γ = 1', 'γ = 0.1']
-    """
-    figure, (left_ax, right_ax) = figures.panels(1, 2, height=3.2, sharey=True)
-    sorted_sizes = sorted(sizes)
-    max_degree = int(3 * np.sqrt(sorted_sizes[-1]))
-    text_style = {"fontsize": 10, "ha": "center", "bbox": {"fc": "w", "ec": "none", "pad": 0.5}}
-    shades, heights = plt.get_cmap("plasma")([0.8, 0.6, 0.4, 0.2]), (0.8, 0.6, 0.4, 0.2)
-    for m, shade, height in zip(sorted_sizes, shades, heights, strict=False):
-        share = visible(n_items, m)[: max_degree + 1]
-        left_ax.plot(np.arange(1, share.size), share[1:], color=shade)
-        left_ax.text(
-            max(int(np.searchsorted(-share, -height)), 1), height, f"m = {m}", **text_style
+    figure, ax = figures.panels(height=3.4)
+    figures.curves(ax, grid, expected)
+    # Each name stands where its curve is farthest from the next one: over the curve's own point.
+    for (name, values), place in zip(expected.items(), (3, 100, 12), strict=False):
+        i = int(np.searchsorted(grid, place))
+        ax.annotate(
+            labels.get(name, name),
+            (grid[i], values[i]),
+            (8, 4),
+            textcoords="offset points",
+            color=figures.marks([name])[name]["color"],
+            fontsize=12,
         )
-    share = visible(n_items, n_negatives)[: int(4 * np.sqrt(n_negatives)) + 1]
-    kept_shares = {f"BV {gamma:g}": passed(share, gamma) for gamma in gammas}
-    figures.curves(right_ax, np.arange(share.size), kept_shares)
-    for (name, values), height in zip(kept_shares.items(), heights[::-1], strict=False):
-        degree = int(np.searchsorted(-values, -height))
-        right_ax.text(degree, height, "γ = " + name[3:], **text_style)
-    left_ax.set(xlabel="degree", ylabel="share", title="seen in a sample", xscale="log")
-    right_ax.set(xlabel="degree", title=f"kept, m = {n_negatives}")
+    ax.set(xscale="log", xlabel="true rank", ylabel=f"expected {first.metric.label}")
     return figure
 
 
 def plot_gammas(errors: Frame) -> Figure:
-    """Plot the error of an average against gamma, in percent, a panel for each recommender, with
-    circles at the weights of the rule, which are among the rows.
+    """Plot the error of an average against gamma, in points, a panel for each number of users, with
+    circles at the weight of the rule, which is among the rows.
 
     >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
     >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
-    >>> plot_gammas(toy).axes[0].get_title()
-    'A'
+    >>> [ax.get_title() for ax in plot_gammas(toy).axes]
+    ['N = 100', 'N = 10,000']
     """
     users = list(dict.fromkeys(n_users for _, n_users in errors))
     names = list(dict.fromkeys(name for name, _ in errors))
-    figure, axes = figures.panels(len(names), 1, height=2.4, sharex=True, squeeze=False)
+    figure, axes = figures.grid(len(users), 2.7, sharex=True, sharey=True)
     shown = errors.sort_index()
-    for ax, name in zip(axes.flat, names, strict=True):
-        drawn = {f"N = {n_users:,}": shown[name, n_users].to_numpy() for n_users in users}
-        rules = {n_users: estimators.default_gamma(n_users) for n_users in users}
-        rule = {
-            f"N = {n_users:,}": (gamma, shown.loc[gamma, (name, n_users)].min())
-            for n_users, gamma in rules.items()
-        }
-        figures.errors_by_gamma(ax, shown.index, drawn, rule)
-        top = 3 * max(curve[-1] for curve in drawn.values())
-        ax.set(title=name, ylabel="error, points", ylim=(None, top), xlabel="")
-    axes[-1, 0].set_xlabel(r"$\gamma$")
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=2)
+    for ax, n_users in zip(axes, users, strict=True):
+        drawn = {name: shown[name, n_users].to_numpy() for name in names}
+        rule = estimators.default_gamma(n_users)
+        at_rule = {name: (rule, shown.loc[rule, (name, n_users)].min()) for name in names}
+        figures.errors_by_gamma(ax, shown.index, drawn, at_rule)
+        ax.set(title=f"N = {n_users:,}", xlabel="", ylabel="")
+    figure.supxlabel(r"weight of the variance $\gamma$", fontsize=12)
+    figure.supylabel("error of the average, points", fontsize=12)
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=len(names))
     return figure
-
-
-def gamma_exercises(parsed_metric: Metric, protocol: Protocol) -> Texts:
-    """Negatives that half resolve degree 10, and twice the negatives against a higher gamma.
-
-    >>> texts = gamma_exercises(metric("ap"), Protocol(1_000, 20, replacement=True))
-    >>> texts["half"], texts["twice"], texts["noise_low"] > texts["noise_more"]
-    (158, 40, True)
-    """
-    n, m = protocol.n_items, protocol.n_negatives
-    half = next(size for size in range(10, 400) if visible(10**9, size)[10] >= 0.5)
-    texts: Texts = {"half": half, "half_rule": (100 / np.log(2), ".0f"), "twice": 2 * m}
-    for key, size, gamma in (("low", m, 1e-4), ("more", 2 * m, 1e-2)):
-        drawn = Protocol(n, size, replacement=protocol.replacement)
-        corrected = estimators.bias_variance(parsed_metric, drawn, gamma)
-        texts[f"bias_{key}"], texts[f"noise_{key}"] = root_mean_square(corrected)
-    return texts
 
 
 def own_prior(

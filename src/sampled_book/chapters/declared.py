@@ -111,14 +111,11 @@ def _movielens(values: Values) -> dict[str, Parameter]:
 
 
 def _correcting(values: Values) -> dict[str, Parameter]:
-    resolved = Integer("negatives whose resolution is drawn", 1, 500, "items")
     return {
         "n_items": Integer("items ranked, the relevant one included", 1_000, 20_000, "items"),
         "n_negatives": Integer("negatives sampled", 5, 200, "items"),
         "replacement": Flag("draw negatives with replacement"),
         "target": MetricName("metric to correct"),
-        "gammas": ListOf(Real("weights of the variance", 1e-6, 1), 2, 4),
-        "sample_sizes": ListOf(resolved, 1, 4),
         "ranks_csv": File("your own table of ranks instead of MovieLens"),
         "observed_metric": MetricName("metric of these users"),
         "n_users": ListOf(Integer("numbers of users compared", 1, 10**6), 2, 4),
