@@ -102,19 +102,15 @@ def test_errors_by_gamma_star_the_least_of_each_curve(ax):
 
 
 def test_estimates_draw_means_spreads_and_exact_values(ax):
-    estimates = {
-        "A": ([4.0, 5.0], [1.0, 2.0], [4.2, np.nan]),
-        "B": ([3.0, 2.0], [0.5, 0.5], [3, 2]),
-    }
+    estimates = {"A": ([4.0, 5.0], [1.0, 2.0]), "B": ([3.0, 2.0], [0.5, 0.5])}
     figures.estimates(ax, ["CLS", "BV 1"], estimates, {"A": 6.0, "B": 2.5})
-    heights = [np.asarray(line.get_ydata(), dtype=float) for line in ax.lines]
-    assert heights[0].tolist() == [6.0, 6.0]
-    assert heights[1].tolist() == [4.0, 5.0]
-    np.testing.assert_equal(heights[2], [4.2, np.nan])
+    heights = [np.asarray(line.get_ydata(), dtype=float).tolist() for line in ax.lines]
+    assert heights == [[6.0, 6.0], [4.0, 5.0], [2.5, 2.5], [3.0, 2.0]]
+    assert ax.lines[0].get_color() == ax.lines[1].get_color() != ax.lines[2].get_color()
     bars = [segment[:, 1].tolist() for segment in ax.containers[0].lines[2][0].get_segments()]
     assert bars == [[3.0, 5.0], [3.0, 7.0]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["CLS", "BV 1"]
-    middle = [line.get_xdata()[0] for line in (ax.lines[1], ax.lines[5])]
+    middle = [line.get_xdata()[0] for line in (ax.lines[1], ax.lines[3])]
     assert middle[0] < 0 < middle[1]  # side by side
 
 

@@ -1,4 +1,4 @@
-"""Chapter 7: corrections of sampled metrics on MovieLens, beside Table 3 of krichene2020."""
+"""Corrections of sampled metrics on MovieLens, beside Table 3 of krichene2020."""
 
 from __future__ import annotations
 
@@ -202,67 +202,83 @@ def order_shares(computed: Frame, starts: Frame) -> Frame:
     return pd.DataFrame(rows, index=["order", "best"]).T
 
 
-def table_texts(z_scores: Frame, computed: Frame, shares: Frame) -> Texts:
+def table_texts(
+    z_scores: Frame, computed: Frame, shares: Frame, gammas: Sequence[float], n_starts: int = 1
+) -> Texts:
     """Text values on Table 3: distances of published means, from :func:`distances`; where
-    corrections are nearer; which orders hold, from :func:`order_shares`. Columns are in the
-    order of the makers.
+    corrections are nearer; with how many of `n_starts` starts of X which orders hold, from
+    :func:`order_shares`. Columns are in the order of the makers. The second of `gammas` is that of
+    the text.
 
-    >>> keys = [("AP", c, u) for c in ("uncorrected", "CLS") for u in "AB"]
+    >>> keys = [("AP", c, u) for c in ("uncorrected", "CLS", "BV 1") for u in "AB"]
     >>> rows = pd.MultiIndex.from_tuples(keys, names=["Metric", "Column", "Of"])
-    >>> numbers = [(5, 9, 1), (4, 9.5, 1), (5, 5.5, 1), (4, 4.0, 1)]
+    >>> numbers = [(5, 9, 1), (4, 9.5, 1), (5, 5.5, 1), (4, 4.0, 1), (5, 4.0, 1), (4, 2.0, 1)]
     >>> toy = pd.DataFrame(numbers, rows, ["exact", "mean", "sd"])
-    >>> apart = pd.DataFrame({"mean": [4.0, 0, 1, 1], "sd": [0.0, 1, -2, 0]}, rows)
-    >>> texts = table_texts(apart, toy, order_shares(toy, toy.iloc[:0]))
+    >>> apart = pd.DataFrame({"mean": [4.0, 0, 1, 1, 0, 0], "sd": [0.0, 1, -2, 0, 0, 0]}, rows)
+    >>> texts = table_texts(apart, toy, order_shares(toy, toy.iloc[:0]), [1.0])
     >>> texts["held"], texts["far"], texts["far_sd"], texts["nearer"], texts["wrong_plain"]
-    (4, 1, (2.0, '.1f'), 2, 1)
+    (6, 1, (2.0, '.1f'), 4, 1)
+    >>> texts["bias_most"], texts["order_least"], texts["order_most"]
+    ((50.0, '.0f'), 1, 1)
     """
     published_z = z_scores.dropna()
     abs_z, is_auc = published_z["mean"].abs(), published_z.index.get_level_values(0) == "AUC"
-    order, best = shares["order"].unstack(), shares["best"].unstack()
+    order = shares["order"].unstack()
     corrected = [column for column in order if column != "uncorrected"]
     abs_errors = (computed["mean"] - computed["exact"]).abs().unstack(level="Column")
     nearer = abs_errors[corrected].lt(abs_errors["uncorrected"] - 1e-9, axis=0)
     is_auc_row = nearer.index.get_level_values("Metric") == "AUC"
+    gamma = gammas[min(1, len(gammas) - 1)]
+    shown = computed.loc[computed.index[0][0]].loc[f"BV {gamma:g}"]
+    low = 100 * (1 - shown["mean"] / shown["exact"])
+    light = [f"BV {g:g}" for g in gammas if g <= gamma]
+    heavy = [column for column in corrected if column not in light]
+    beside_auc = order[heavy].drop("AUC", errors="ignore")
     return {
         "wrong_plain": int((order["uncorrected"] < 0.5).sum()),
         "n_metrics": len(order),
         "held": len(published_z),
         "far": int((abs_z > 3).sum()),
         "far_auc": int((abs_z > 3)[is_auc].sum()),
+        "all_auc": int(is_auc.sum()),
         "farthest": (float(abs_z[~is_auc].max()), ".1f"),
         "others": int((~is_auc).sum()),
         "far_sd": (float(published_z["sd"].abs().max()), ".1f"),
-        "best": (float(100 * best[corrected].drop("AUC", errors="ignore").min().min()), ".0f"),
         "nearer": int(nearer[~is_auc_row].to_numpy().sum()),
         "of_nearer": int(nearer[~is_auc_row].size),
-        "auc_nearer": int(nearer[is_auc_row].to_numpy().sum()),
-        "of_auc": int(nearer[is_auc_row].size),
+        "bias_least": (float(low.min()), ".0f"),
+        "bias_most": (float(low.max()), ".0f"),
+        "order_least": round(n_starts * float(order[light].to_numpy().min())),
+        "order_most": round(n_starts * float(beside_auc.to_numpy().max(initial=0.0))),
+        "starts": n_starts,
     }
 
 
-def plot_estimates(computed: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
-    """Plot estimates by one metric for each recommender, beside published ones, both in percent.
+def plot_estimates(computed: Frame, columns: Sequence[str], label: str) -> Figure:
+    """Plot estimates by one metric for each recommender, in percent, beside exact values.
 
     >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
     >>> toy = pd.DataFrame([(5.0, 4.0, 1.0)], rows, ["exact", "mean", "sd"])
-    >>> plot_estimates(toy, toy[["mean", "sd"]], ["CLS"], "AP").axes[0].get_ylabel()
-    'AP, percent'
+    >>> figure = plot_estimates(toy, ["CLS"], "AP")
+    >>> figure.axes[0].get_ylabel(), figure.axes[0].texts[0].get_text()
+    ('AP, percent', 'A exact')
     """
     ours = computed.loc[label].unstack(level=0)
-    published_means = printed.loc[label].unstack(level=0)["mean"]
     exact = {name: float(ours["exact"].loc[name].dropna().iloc[0]) for name in ours.index}
     drawn = {
-        name: tuple(
-            table.loc[name].reindex(columns).to_numpy()
-            for table in (ours["mean"], ours["sd"], published_means)
+        name: (
+            ours["mean"].loc[name].reindex(columns).to_numpy(),
+            ours["sd"].loc[name].reindex(columns).to_numpy(),
         )
         for name in exact
     }
-    figure, ax = figures.panels(1, 1, height=3.8)
+    figure, ax = figures.panels(1, 1, height=3.3)
     figures.estimates(ax, columns, drawn, exact)
-    figures.beside(ax, exact, x=1.01)
+    ax.margins(y=0.08)
+    figures.beside(ax, {name: exact[name] for name in drawn}, x=1.01)
+    for text, name in zip(ax.texts, sorted(exact, key=exact.__getitem__), strict=True):
+        text.set_text(f"{name} exact")
     ax.set_ylabel(f"{label}, percent")
-    ax.legend(loc="upper left", ncols=3)
     return figure
 
 
@@ -288,44 +304,6 @@ def plot_table_3(
     figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(keys))
     figures.heat_map(ax, z, texts, [f"{a} {u}" for a, u in keys], columns, (-6, 6), "RdBu")
     return figure
-
-
-def table_exercises(
-    computed: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
-) -> Texts:
-    """CLS over the rank estimate of Recall@10 with and without replacement, published and computed;
-    and the evaluations that the mean of one cell (`key`) needs for an error of 0.1 percent.
-
-    >>> key = ("Recall@10", "CLS", "Y")
-    >>> toy = pd.DataFrame([(4.0, 0.25)], pd.MultiIndex.from_tuples([key]), ["mean", "sd"])
-    >>> texts = table_exercises(toy, 3_659, 100, key)
-    >>> texts["two_values"], texts["runs"]
-    (366, 7)
-    """
-    with_replacement, without_replacement = (
-        estimators.monotone(
-            metric("recall@10"),
-            Protocol(n_items, n_negatives, replacement=replacement),
-            nonnegative=True,
-        ).values[0]
-        for replacement in (True, False)
-    )
-    published_rows = published_table_3().loc["Recall@10"]
-    (cls_mean, cls_sd), (rank_mean, rank_sd) = (
-        published_rows.loc[("CLS", "Y")],
-        published_rows.loc[("rank estimate", "Y")],
-    )
-    ratio, noise = cls_mean / rank_mean, np.hypot(cls_sd / cls_mean, rank_sd / rank_mean) / 10
-    sd = float(computed.loc[key, "sd"])
-    return {
-        "two_values": (n_items - 1) // 10 + 1,
-        "ratio": (ratio, ".4f"),
-        "with_": (with_replacement, ".4f"),
-        "without": (without_replacement, ".4f"),
-        "ratio_z": (abs(without_replacement - ratio) / (ratio * noise), ".1f"),
-        "sd": (sd, ".2f"),
-        "runs": int(np.ceil((sd / 0.1) ** 2)),
-    }
 
 
 def published_cells(check: str) -> list[tuple[str, Mapping[str, str]]]:

@@ -127,17 +127,8 @@ def _corrected(values: Values) -> dict[str, Parameter]:
     return {
         **_SAMPLED,
         "gamma": Real("weight of the variance where m varies", 1e-4, 100),
-        "repetitions": Integer("sampled evaluations simulated", 2, 1_000),
-        "seed": Integer("seed of the simulation", *_SEED),
-    }
-
-
-def _verdicts(values: Values) -> dict[str, Parameter]:
-    return {
-        **_SAMPLED,
         "confidence": Real("how often a verdict should be right", 0.5, 0.999),
-        "repetitions": Integer("sampled evaluations simulated", 10, 1_000),
-        "seed": Integer("seed of the simulation", *_SEED),
+        "seed": Integer("seed of the ties", *_SEED),
     }
 
 
@@ -224,7 +215,6 @@ CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
     "movielens": _movielens,
     "correcting": _correcting,
     "corrected_movielens": _corrected,
-    "verdicts": _verdicts,
     "several_items": _several,
     "your_log": _your_log,
     "identification": _identification,

@@ -1,4 +1,4 @@
-"""Chapter 8: how often verdicts are right, beside Table 4 of krichene2020."""
+"""How often verdicts are right, beside Table 4 of krichene2020."""
 
 from __future__ import annotations
 
@@ -107,41 +107,74 @@ def plot_users(size: Frame) -> Figure:
 
 def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Texts:
     """How often verdicts are right uncorrected and corrected, computed and published (counts of
-    100, NaN where missing). The second of `gammas` is that of the text.
+    100, NaN where missing). The second of `gammas` is that of the text, the last the smallest.
 
     >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
-    >>> keys = pd.MultiIndex.from_product([["X, Y"], ["AP"], columns])
-    >>> chance, none = pd.Series([0.1, 0.3, 0.4, 0.9], keys), pd.Series([float("nan")] * 4, keys)
-    >>> texts = chances_texts(chance, none, [1, 0.1])
-    >>> texts["best"], int(texts["rank_better"]), texts["above"]
-    ((90.0, '.0f'), 1, '')
+    >>> keys = pd.MultiIndex.from_product([["X, Z", "Y, Z"], ["AP"], columns])
+    >>> chance = pd.Series([0.1, 0.3, 0.4, 0.9, 0.2, 0.3, 0.5, 0.7], keys)
+    >>> texts = chances_texts(chance, chance * float("nan"), [1, 0.1])
+    >>> texts["low_X_Z"], int(texts["rank_better"]), texts["above"]
+    ((90.0, '.1f', 'down'), 2, '')
     """
-    pair, label, _ = chance.index[0]
-    first_chances, low_column = chance[pair][label], f"BV {gammas[min(1, len(gammas) - 1)]:g}"
-    keys = [key for key in dict.fromkeys(k[:2] for k in chance.index) if key[1] != "AUC"]
-    better = [chance[(*key, "rank estimate")] > chance[(*key, "uncorrected")] for key in keys]
-    names = ("above", "above_exact", "low_paper", "low_exact", "named", "strict")
+    label = chance.index[0][1]
+    low_column, last_column = (f"BV {gammas[min(i, len(gammas) - 1)]:g}" for i in (1, len(gammas)))
+    by_column = chance.unstack()
+    is_auc = by_column.index.get_level_values(1) == "AUC"
+    others, auc = by_column[~is_auc], by_column[is_auc]
+    names = ("above", "low_paper", "low_exact", "named", "strict", "level")
     texts: Texts = dict.fromkeys(names, "")
     if printed.notna().any():
-        counts, last = printed.unstack(), chance.index[-1][0]
+        counts, last_pair = printed.unstack(), chance.index[-1][0]
+        plain, rank = counts["uncorrected"], counts["rank estimate"]
+        is_other = counts.index.get_level_values(1) != "AUC"
         texts = {
             "above": int((counts[low_column] > 90).sum()),
-            "above_exact": int((chance.unstack()[low_column] > 0.9).sum()),
             "low_paper": int(counts[low_column].min()),
             "low_exact": (100 * chance[(*counts[low_column].idxmin(), low_column)], ".0f"),
-            "named": int(counts.loc[(last, "AP"), low_column])
-            if (last, "AP") in counts.index
+            "named": int(counts.loc[(last_pair, "AP"), low_column])
+            if (last_pair, "AP") in counts.index
             else "",
-            "strict": int((counts["rank estimate"] > counts["uncorrected"]).sum()),
+            "strict": int((rank > plain)[is_other].sum()),
+            "level": int((rank == plain)[is_other].sum()),
         }
-    return texts | {
-        "pair": pair.replace(", ", " and "),
-        "label": label,
-        "plain": (100 * first_chances["uncorrected"], ".0f"),
-        "rank": (100 * first_chances["rank estimate"], ".0f"),
-        "best": (float(100 * first_chances.max()), ".0f"),
-        "low": low_column,
-        "cells": len(chance),
-        "rank_better": sum(better),
-        "rank_of": len(better),
-    }
+    pairs = dict.fromkeys(key[0] for key in chance.index)
+    shown = {pair.replace(", ", "_"): chance[pair][label] for pair in pairs}
+    return (
+        texts
+        | {f"plain_{pair}": (100 * row["uncorrected"], ".0f") for pair, row in shown.items()}
+        | {f"rank_{pair}": (100 * row["rank estimate"], ".0f") for pair, row in shown.items()}
+        | {
+            f"low_{pair}": (float(100 * row[low_column]), ".1f", "down")
+            for pair, row in shown.items()
+        }
+        | {
+            "label": label,
+            "low": low_column,
+            "heavy": f"BV {gammas[0]:g}",
+            "heavy_right": (100 * float(next(iter(shown.values()))[f"BV {gammas[0]:g}"]), ".0f"),
+            "last": last_column,
+            "low_least": (100 * others[low_column].min(), ".0f"),
+            "low_most": (100 * others[low_column].max(), ".1f", "down"),
+            "last_least": (100 * others[last_column].min(), ".0f"),
+            "last_most": (100 * others[last_column].max(), ".0f"),
+            "auc_least": (100 * auc.min(axis=None), ".1f", "down"),
+            "sure_wrong": int((others["uncorrected"] < 0.01).sum()),
+            "cells": len(chance),
+            "above_exact": int((by_column[low_column] > 0.9).sum()),
+            "compared": len(by_column),
+            "rank_better": int((others["rank estimate"] > others["uncorrected"]).sum()),
+            "rank_of": len(others),
+        }
+    )
+
+
+def without_auc(values: Frame) -> Frame:
+    """The rows on other metrics than AUC, or all if there are no others.
+
+    >>> keys = pd.MultiIndex.from_tuples([("X, Y", "AP", "CLS"), ("X, Y", "AUC", "CLS")])
+    >>> both = pd.Series([1, 2], keys)
+    >>> without_auc(both).tolist(), without_auc(both[1:]).tolist()
+    ([1], [2])
+    """
+    others = values[values.index.get_level_values(1) != "AUC"]
+    return others if len(others) else values

@@ -295,25 +295,21 @@ def errors_by_gamma(
 def estimates(
     ax: Axes,
     names: Iterable[str],
-    summaries: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    summaries: Mapping[str, tuple[ArrayLike, ArrayLike]],
     exact: Mapping[str, float],
 ) -> Axes:
     """Plot the estimates of several estimators for each recommender, beside the exact value.
 
-    `summaries` holds for each recommender, by estimator, the mean (a filled marker), the standard
-    deviation (a bar to both sides) and a published value, NaN for none (an open marker with a
-    cross); `exact` values are black lines across.
+    `summaries` holds for each recommender, by estimator, the mean (a marker) and the standard
+    deviation (a bar to both sides); `exact` values are lines across in the recommender's colour.
     """
     labels = list(names)
     places = np.arange(len(labels))
     for i, (name, mark) in enumerate(marks(summaries).items()):
-        mean, sd, published = (np.asarray(column, dtype=float) for column in summaries[name])
+        mean, sd = (np.asarray(column, dtype=float) for column in summaries[name])
         colour, shift = mark["color"], 0.24 * (i - (len(summaries) - 1) / 2)
-        ax.axhline(exact[name], color="black", linewidth=1.2, zorder=1)
-        x = places + shift
-        ax.errorbar(x, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
-        ax.plot(x + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
-        ax.plot(x + 0.09, published, "x", color=colour, ms=5)
+        ax.axhline(exact[name], color=colour, linestyle=mark["linestyle"], linewidth=1.4, zorder=1)
+        ax.errorbar(places + shift, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
     ax.set_xticks(places, labels)
     ax.grid(False, axis="x")
     return ax
