@@ -102,8 +102,8 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
         if exact:
             value = exact[name, metric(metric_name).name]
             ax.plot([value] * 2, [top - 0.8, bottom], color=mark["color"], linewidth=2.5)
-            text, place = f"exact: {name} {value:.3f}", (value, top - 0.75)
-            ax.annotate(text, place, (5, 0), textcoords="offset points", color=mark["color"],
+            text, anchor = f"exact: {name} {value:.3f}", (value, top - 0.75)
+            ax.annotate(text, anchor, (5, 0), textcoords="offset points", color=mark["color"],
                         ha="left", **beside)  # fmt: skip
         reported = float(next(iter(frames.values())).loc[name, "reported"])
         middle = top + (len(frames) - 1) / 2
