@@ -167,7 +167,8 @@ def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) ->
     looks = cycle(({"color": "#8a8a8a", "marker": "o"}, {"color": "black", "marker": "s"}))
     for (name, values), look in zip(shares.items(), looks, strict=False):
         ax.plot(sizes, values, ms=6, **look)
-        ax.annotate(name, (sizes[-1], values[-1]), (-4, 9), textcoords="offset points",
+        label = name if name != _confidence.NONE else "no assumption"
+        ax.annotate(label, (sizes[-1], values[-1]), (-4, 9), textcoords="offset points",
                     ha="right", fontsize=11, color=look["color"])  # fmt: skip
     ax.axhline(5.0, color="black", linestyle=":", linewidth=1.2)
     ax.set(xscale="log", xlabel="negatives", ylabel="evaluations decided, percent", ylim=(0, 105))

@@ -410,8 +410,8 @@ def shrinking(
             ax.plot(users, values, label=label, **line)
     for name, mark in marks(exact).items():
         ax.axhline(exact[name], color=mark["color"], linewidth=2)
-        ax.annotate(f"exact: {name}", (1, exact[name]), (-2, 3), ax.get_yaxis_transform(),
-                    "offset points", ha="right", fontsize=11, color=mark["color"])  # fmt: skip
+        ax.annotate(f"exact: {name}", (0, exact[name]), (4, 3), ax.get_yaxis_transform(),
+                    "offset points", ha="left", fontsize=11, color=mark["color"])  # fmt: skip
     ax.set(xscale="log", xlabel="users")
     ax.minorticks_off()
     ax.legend(loc="upper right")
