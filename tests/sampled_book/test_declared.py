@@ -13,7 +13,7 @@ TEXTS = Path(__file__).parents[2] / "book" / "chapters"
 
 def cell(chapter):
     """The cell of a chapter that holds its parameters, and the values in it."""
-    (text,) = TEXTS.glob(f"[0-9][0-9]_{chapter}.md")
+    (text,) = [*TEXTS.glob(f"[0-9][0-9]_{chapter}.md"), *TEXTS.glob(f"[A-Z]_{chapter}.md")]
     cells = jupytext.read(text).cells
     (source,) = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
     values = {}

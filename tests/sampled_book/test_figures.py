@@ -187,11 +187,12 @@ def test_rows_of_dots_stand_in_order_from_the_top(ax):
 
 
 def test_shrinking_draws_both_ends_of_each(ax):
-    figures.shrinking(ax, [10, 100], {"A": ([0, 1], [9, 8]), "B": ([3, 3], [4, 4])}, 5)
+    figures.shrinking(ax, [10, 100], {"A": ([0, 1], [9, 8]), "B": ([3, 3], [4, 4])}, {"X": 5})
     high, low, *_ = ax.lines
     assert high.get_ydata().tolist() == [9, 8]
     assert low.get_ydata().tolist() == [0, 1]
     assert ax.lines[-1].get_ydata()[0] == 5
+    assert ax.lines[-1].get_color() == figures.marks("X")["X"]["color"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B"]
 
 

@@ -102,24 +102,48 @@ def test_verdicts_are_counted_as_they_are():
     ]
     frame = pd.DataFrame(rows, columns=columns)
     frame["verdict"] = ["B beats A", "A beats C", evaluation.UNKNOWN]
-    frame["assumption"] = ["none", "decreasing at the top", ""]
-    frame["warrant"] = ["proved", "proved", ""]
+    frame["assumption"] = ["none", "like the benchmark's", ""]
+    frame["warrant"] = ["proved", "track record", ""]
+    frame["detectable"] = [0.15, 0.1, 0.05]
     comparison = Comparison.__new__(Comparison)
     object.__setattr__(comparison, "frame", frame)
     exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
-    texts = your_log.compare_texts({"ap": comparison}, "ap", exact)
-    assert [texts[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
-    assert texts["log_opposite"] == 1
+    texts = your_log.compare_texts({"ap": comparison}, exact)
+    counted = ("all_pairs", "given", "proved", "probable")
+    assert [texts[f"log_{key}"] for key in counted] == [3, 2, 1, 1]
     assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
-    assert texts["log_wrong"].endswith("wrong for 3 of the 3.")
-    assert (
-        your_log.compare_texts({"ap": comparison}, "ap", {})["log_right"]
-        == "The truth is not known here."
-    )
+    assert texts["log_detectable"] == "0.050"
+    assert texts["log_spread"] == "which are at most 0.200"
+    unknown = your_log.compare_texts({"ap": comparison}, {})
+    assert unknown["log_right"] == "The truth is not known here."
+    assert unknown["log_spread"] == "which are not known here"
     shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
-    assert shown["Proved"][0] == "\N{MINUS SIGN}0.300 to 0.000"
+    assert shown["Interval"][0] == "\N{MINUS SIGN}0.300 to 0.000"
+    assert shown["Rests on"].tolist() == ["proved, assumption: none", "track record", ""]
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
+
+
+def test_a_plan_is_held_against_the_truth_for_the_last_pair():
+    rows = [
+        ("A", "B", "naive", 10.0, None),
+        ("A", "C", "naive", np.nan, None),
+        ("A", "C", "bias-variance", 1_200.0, None),
+        ("A", "C", "exact", 30.0, 5_000),
+    ]
+    columns = ["first", "second", "estimator", "users_needed", "scores_by_negatives"]
+    plans = pd.DataFrame(rows, columns=columns)
+    truly = plans.assign(users_needed=[1, 2, 3, 4])
+    texts = your_log.plan_texts(plans, truly, 100)
+    assert texts["log_plan_pair"] == "A and C"
+    assert [texts[f"log_plan_{key}"] for key in ("naive", "corrected", "exact")] == [
+        "no number",
+        "1,200",
+        "30",
+    ]
+    assert [texts[f"log_true_{key}"] for key in ("naive", "corrected", "exact")] == [*"234"]
+    assert texts["log_full_ratio"] == (50, ".0f")
+    assert your_log.plan_texts(plans, None, 100)["log_true_exact"] == "unknown"
 
 
 def test_the_halves_of_a_table_are_counted_as_they_are():

@@ -1,10 +1,11 @@
-"""Figures and tables of the chapter on identification: intervals, and values of corrections."""
+"""Figures and tables of the appendix on identification: intervals, and values of corrections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import cycle
 from math import inf
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics import Metric, Protocol, _confidence, metric
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.bounds.identification import (
@@ -25,6 +26,7 @@ from sampled_metrics.bounds.identification import (
     shortest,
 )
 from sampled_metrics.bounds.shortest import decidable
+from sampled_metrics.numerics.betting import interval as bets_on_mean
 
 from ..display import figures
 from ..display.tables import Frame, Texts, between
@@ -62,43 +64,6 @@ def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, In
     return figure
 
 
-def plot_answer(
-    counts: Counts,
-    ranks: Mapping[str, NDArray[np.int64]],
-    protocol: Protocol,
-    parsed_metric: Metric,
-    confidence: float,
-) -> Figure:
-    """Plot the reported and the exact metric over the identification interval of one log, twice.
-    The second, darker interval assumes fewer users at deeper top ranks, and is left out where
-    the log contradicts that.
-
-    >>> protocol = Protocol(50, 5)
-    >>> counts = {"A": np.array([40, 20, 15, 10, 9, 6])}
-    >>> figure = plot_answer(counts, {"A": np.arange(1, 51)}, protocol, metric("recall@5"), 0.95)
-    >>> figure.axes[0].get_xlabel()
-    'Recall@5'
-    """
-    reported, n = estimators.naive(parsed_metric, protocol).values, protocol.n_items
-    bars: list[dict[str, Interval]] = [{}, {}]
-    for bar, assumption in zip(bars, (None, Assumption()), strict=True):
-        for name in counts:
-            with suppress(IncompatibleError):
-                bar[name] = interval(
-                    counts[name], protocol, parsed_metric, confidence, assumption=assumption
-                )
-    lines = {
-        name: {
-            "reported": float(reported @ user_counts / user_counts.sum()),
-            "exact": float(parsed_metric(ranks[name], n_items=n).mean()),
-        }
-        for name, user_counts in counts.items()
-    }
-    figure = plot_inside(lines, *bars)
-    figure.axes[0].set_xlabel(parsed_metric.label)
-    return figure
-
-
 def shape_table(
     counts: Counts,
     protocol: Protocol,
@@ -108,7 +73,7 @@ def shape_table(
     shaped: Ends,
     steepness: Sequence[float],
 ) -> Frame:
-    """Ranges in percent under each assumption, a row for each recommender."""
+    """Intervals in percent, a row for each assumption and a column for each recommender."""
     rows = {}
     for name in counts:
         cells = {
@@ -126,7 +91,7 @@ def shape_table(
                     counts[name], protocol, parsed_metric, confidence, assumption=assumption
                 )
         rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
-    return pd.DataFrame(rows).T.reset_index(names="")
+    return pd.DataFrame(rows).reset_index(names="")
 
 
 def shortest_table(
@@ -199,13 +164,16 @@ def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) ->
     2
     """
     figure, ax = figures.panels(1, 1, height=3.4)
-    for name, mark in figures.marks(shares).items():
-        ax.plot(sizes, shares[name], label=name, ms=6, **mark)
-    ax.axhline(100.0, color="black", linewidth=1)
+    looks = cycle(({"color": "#8a8a8a", "marker": "o"}, {"color": "black", "marker": "s"}))
+    for (name, values), look in zip(shares.items(), looks, strict=False):
+        ax.plot(sizes, values, ms=6, **look)
+        label = name if name != _confidence.NONE else "no assumption"
+        ax.annotate(label, (sizes[-1], values[-1]), (-4, 9), textcoords="offset points",
+                    ha="right", fontsize=11, color=look["color"])  # fmt: skip
+    ax.axhline(5.0, color="black", linestyle=":", linewidth=1.2)
     ax.set(xscale="log", xlabel="negatives", ylabel="evaluations decided, percent", ylim=(0, 105))
     ax.set_xticks(list(sizes), [f"{m:,}" for m in sizes])
     ax.minorticks_off()
-    ax.legend(loc="center left")
     return figure
 
 
@@ -358,6 +326,28 @@ def plot_wealth(
         ax.set(yscale="log", ylim=(1e-6, 1e6), title=title, xlabel="users")
     np.ravel(axes)[0].set_ylabel("wealth")
     return figure, n_refuting
+
+
+def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
+    """False alarms of Student's test and of a bet where rare users reverse the order. A ranks 99
+    items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their mean AUC is about
+    equal, but twenty users seldom show it.
+
+    >>> texts = rare_texts(trials=40)
+    >>> texts["id_trials"], texts["id_bet"] <= texts["id_student"]
+    (40, True)
+    """
+    rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
+    ranks_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
+    ranks_b = np.full((trials, 20), 12)
+    drawn = (protocol.draw(ranks_b, rng) - protocol.draw(ranks_a, rng)) / 100
+    error_rate = 1.0 - _confidence.CONFIDENCE
+    intervals = [bets_on_mean(values, -1.0, 1.0, error_rate) for values in drawn]
+    return {
+        "id_trials": trials,
+        "id_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= error_rate).sum()),
+        "id_bet": sum(low > 0 or high < 0 for low, high in intervals),
+    }
 
 
 #: Logs of 600 whose 95% interval missed, by the number of catalogue sizes, when the library judged

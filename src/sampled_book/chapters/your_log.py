@@ -1,19 +1,17 @@
-"""Computations of the chapter on a reader's own log: intervals, verdicts, and plans."""
+"""What the chapter on one log computes: intervals, verdicts, and a plan held against the truth."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy import stats
 
-from sampled_metrics import Protocol, _confidence, evaluation, metric, planning
+from sampled_metrics import Protocol, _confidence, evaluation, metric
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.numerics.betting import interval
+from sampled_metrics.bounds.identification import interval as identified
+from sampled_metrics.log.compact import Log
 from sampled_metrics.results import Comparison, Estimates
 
 from ..data import datasets
@@ -50,28 +48,25 @@ def shapes(steepness: float) -> dict[str, Assumption | None]:
     }
 
 
-def log_texts(
-    frame: Frame, confidence: float, *, label: str, steepness: float, compared: str
-) -> Texts:
-    """Text values on a log's size and on the parameters; `label` is the metric of the figure,
-    `compared` the one that pairs are compared by.
+def log_texts(frame: Frame, confidence: float, *, label: str, steepness: float) -> Texts:
+    """Text values on a log's size and on the parameters; `label` is the metric of the figure.
 
-    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"]})
+    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"], "n_better": [0, 0, 3]})
     >>> log["n_negatives"] = [99, 99, 50]
-    >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0, compared="AUC")
-    >>> texts["log_users"], texts["log_names"], texts["log_negatives"], texts["log_error"]
-    (2, 'A, B', '50 to 99', '5%')
+    >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0)
+    >>> texts["log_users"], texts["log_negatives"], texts["log_first_places"]
+    (2, '50 to 99', 'A 1, B 1')
     """
     sizes = sorted({int(frame["n_negatives"].min()), int(frame["n_negatives"].max())})
+    first_places = frame["n_better"].eq(0).groupby(frame["recommender"], sort=False).sum()
     return {
         "log_users": int(frame["user"].nunique()),
-        "log_names": ", ".join(dict.fromkeys(frame["recommender"].astype(str))),
         "log_negatives": " to ".join(f"{m:,}" for m in sizes),
         "log_first_label": label,
         "log_steepness": f"{steepness:g}",
-        "log_compared": compared,
         "log_confidence": f"{100 * confidence:g}%",
         "log_error": f"{100 * (1 - confidence):g}%",
+        "log_first_places": ", ".join(f"{name} {many:,}" for name, many in first_places.items()),
     }
 
 
@@ -80,42 +75,46 @@ def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
 
 
 def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Figure:
-    """Plot the reported metric, the exact one if known, and each identification interval, by
-    recommender.
+    """Plot each identification interval as a grey bar, by recommender, the darker the more it
+    assumes; the exact metric, if known, as a line in the recommender's colour, and the reported one
+    as a cross.
 
     >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
     >>> found = Estimates.__new__(Estimates)
     >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
-    >>> figure = plot_ranges({"no assumption": found}, {}, "ap")
+    >>> figure = plot_ranges({"no assumption": found}, {("A", "ap"): 0.2}, "ap")
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    ['A', 'reported', 'no assumption']
+    ['no assumption']
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['exact: A 0.200', 'reported: A 0.500']
     """
-    frames, lines = _by_name(ranges), {}
-    for name, row in next(iter(frames.values())).iterrows():
-        line = {"reported": (row["reported"], _NAN, _NAN)}
-        if exact:
-            line["exact"] = (exact[str(name), metric(metric_name).name], _NAN, _NAN)
-        for assumed, frame in frames.items():
+    frames, greys = _by_name(ranges), ("#d9d9d9", "#adadad", "#7d7d7d")
+    names = [str(name) for name in next(iter(frames.values())).index]
+    figure, ax = figures.panels(height=1 + 0.26 * len(names) * (len(frames) + 1))
+    places: list[float] = []
+    for i, (name, mark) in enumerate(figures.marks(names).items()):
+        top = i * (len(frames) + 1.0)
+        for place, (frame, grey) in enumerate(zip(frames.values(), greys, strict=False)):
             low, high = frame.loc[name, ["possible_low", "possible_high"]]
-            line[assumed] = (_NAN, low, high)
-        lines[str(name)] = line
-    figure, ax = figures.panels(height=1 + 0.24 * sum(len(bars) + 1 for bars in lines.values()))
-    figures.intervals(ax, lines)
-    ax.set_xlabel(metric(metric_name).label)
+            ax.barh(top + place, high - low, 0.75, low, color=grey, linewidth=0)
+            places.append(top + place)
+        bottom, beside = top + len(frames) - 0.5, {"fontsize": 11, "va": "center"}
+        if exact:
+            value = exact[name, metric(metric_name).name]
+            ax.plot([value] * 2, [top - 0.8, bottom], color=mark["color"], linewidth=2.5)
+            text, anchor = f"exact: {name} {value:.3f}", (value, top - 0.75)
+            ax.annotate(text, anchor, (5, 0), textcoords="offset points", color=mark["color"],
+                        ha="left", **beside)  # fmt: skip
+        reported = float(next(iter(frames.values())).loc[name, "reported"])
+        middle = top + (len(frames) - 1) / 2
+        ax.plot(reported, middle, "x", color="black", ms=8, mew=2)
+        ax.text(reported, middle - 0.75, f"reported: {name} {reported:.3f}", **beside, ha="center")
+    ax.set_yticks(places, [name for _ in names for name in frames], fontsize=11)
+    ax.tick_params(axis="y", length=0)
+    ax.set(ylim=(places[-1] + 0.7, -1.4), xlabel=metric(metric_name).label)
+    ax.margins(x=0.12)
+    ax.grid(False, axis="y")
     return figure
-
-
-def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Frame:
-    """Each range in words, a row for each recommender, and the exact metric."""
-    frames = _by_name(ranges)
-    names = list(next(iter(frames.values())).index)
-    shown = pd.DataFrame({"": names})
-    for assumed, frame in frames.items():
-        ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
-        shown[assumed.capitalize()] = [between(low, high) for low, high in ends]
-    if exact:
-        shown["Exact"] = [exact[name, metric(metric_name).name] for name in names]
-    return shown
 
 
 def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Texts:
@@ -126,42 +125,107 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
         true_values = np.array([exact[name, metric(metric_name).name] for name in frame.index])
         assert (frame["possible_low"] <= true_values).all()
         assert (true_values <= frame["possible_high"]).all()
-    texts = {"log_first_name": str(widest)}
+    reported = next(iter(frames.values())).loc[widest, "reported"]
+    texts = {"log_first_name": str(widest), "log_first_reported": f"{reported:.3f}"}
     for key, frame in zip(names, frames.values(), strict=True):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
         texts[f"log_{key}"] = between(low, high)
     return texts
 
 
+def corrected_texts(corrected: Frame, ranges: Mapping[str, Estimates]) -> Texts:
+    """How many corrected values of one metric the log is consistent with if nothing is assumed, and
+    how far apart these are for the recommender with the widest interval; `corrected` is from
+    :func:`sampled_metrics.estimate_each`.
+
+    >>> frame = pd.DataFrame({"recommender": ["A"], "possible_low": 0.1, "possible_high": 0.4})
+    >>> found = Estimates.__new__(Estimates)
+    >>> object.__setattr__(found, "frame", frame)
+    >>> names = ["naive", "monotone", "least bias", "bias-variance"]
+    >>> rows = pd.DataFrame({"recommender": "A", "estimator": names, "value": [0.2, 0.3, 0.5, 0.4]})
+    >>> texts = corrected_texts(rows, {"no assumption": found})
+    >>> texts["log_inside"], texts["log_corrections"], texts["log_corrected"]
+    (2, 3, '0.300 to 0.400')
+    """
+    intervals = next(iter(_by_name(ranges).values()))
+    rows = corrected[corrected["estimator"] != "naive"]
+    low, high = (rows["recommender"].map(intervals[f"possible_{end}"]) for end in ("low", "high"))
+    is_inside = (low <= rows["value"]) & (rows["value"] <= high)
+    widest = intervals.eval("possible_high - possible_low").idxmax()
+    values = rows.loc[is_inside & (rows["recommender"] == widest), "value"]
+    return {
+        "log_inside": int(is_inside.sum()),
+        "log_corrections": len(rows),
+        "log_corrected": between(values.min(), values.max()),
+    }
+
+
+def auc_texts(log: Log, ranges: Mapping[str, Estimates], confidence: float) -> Texts:
+    """The interval of AUC of the recommender whose interval without an assumption is the widest,
+    and how many times wider that one is.
+    """
+    unassumed = next(iter(_by_name(ranges).values()))
+    widths = unassumed["possible_high"] - unassumed["possible_low"]
+    estimates = evaluation.estimate(log, ["auc"], confidence=confidence).frame
+    auc = estimates.set_index("recommender").loc[widths.idxmax()]
+    times = widths.max() / (auc["possible_high"] - auc["possible_low"])
+    return {
+        "log_auc": between(auc["possible_low"], auc["possible_high"]),
+        "log_auc_shorter": (times, ".0f"),
+    }
+
+
+def top_texts(frame: Frame, replacement: bool, confidence: float) -> Texts:
+    """What a first place in the sample says of the top ranks, and what the interval of Recall@5 is
+    if every user of a log has the item at rank 6 of its largest catalogue.
+    """
+    n_items, n_negatives = int(frame["n_items"].max()), int(frame["n_negatives"].min())
+    protocol = Protocol(n_items, n_negatives, replacement=replacement)
+    at_ten, at_thirty = protocol.pmf([10, 30])[:, 0]
+    ranks = np.full(frame["user"].nunique(), 6)
+    sampled = protocol.draw(ranks, np.random.default_rng(0))
+    counts = np.bincount(sampled - 1, minlength=n_negatives + 1)
+    texts = {
+        "log_most_items": n_items,
+        "log_first_ten": (float(at_ten), ".0%"),
+        "log_first_thirty": (float(at_thirty), ".0%"),
+        "log_top": Assumption().top(n_items, n_negatives),
+    }
+    for key, assumption in (("none", None), ("decreasing", Assumption())):
+        found = identified(counts, protocol, "recall@5", confidence, assumption=assumption)
+        texts[f"log_six_{key}"] = between(found.low, found.high)
+    return texts
+
+
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
-    """All pairs by all metrics: reported, estimated, exact differences, proved ranges, verdicts."""
+    """All pairs by all metrics: exact differences, their intervals, verdicts and what they rest on.
+
+    An interval by proof stands beside each verdict, also beside one by track record.
+    """
     rows = []
     for metric_name, comparison in verdicts.items():
         for row in comparison.frame.to_dict("records"):
             first, second, name = row["first"], row["second"], metric(metric_name).name
+            has_verdict = row["verdict"] != evaluation.UNKNOWN
+            is_proved = row["warrant"] == _confidence.PROVED
+            assumed = f"proved, assumption: {row['assumption']}" if is_proved else row["warrant"]
             rows.append(
                 {
-                    "Metric": metric(metric_name).label,
-                    "Pair": f"{first}, {second}",
-                    "Reported": row["reported"],
-                    "Estimate": row["estimate"],
+                    "": f"{metric(metric_name).label}: {first}, {second}",
                     "Exact": exact[first, name] - exact[second, name] if exact else _NAN,
-                    "Proved": between(row["possible_low"], row["possible_high"], signed=True),
+                    "Interval": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
-                    "Assumption": row["assumption"],
-                    "Warrant": row["warrant"],
+                    "Rests on": assumed if has_verdict else "",
                 }
             )
     shown = pd.DataFrame(rows)
     return shown if exact else shown.drop(columns="Exact")
 
 
-def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Texts:
-    """How many verdicts are decided, unknown and right, and how often the reported order is right;
-    nothing on right and wrong where `exact` is empty. `compared` is the metric of the first four
-    numbers.
+def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
+    """How many pairs are decided, by which warrant, and how many of the verdicts are right; the
+    smallest difference in the first metric that the log can prove, beside the exact ones.
     """
-    compared_frame: Frame = verdicts[compared].frame
     all_pairs: Frame = pd.concat(
         [
             comparison.frame.assign(of=metric(metric_name).name)
@@ -169,111 +233,52 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
         ]
     )
     decided: Frame = all_pairs[all_pairs["verdict"] != evaluation.UNKNOWN]
-    wrong = right = "The truth is not known here."
+    right = "The truth is not known here."
     if exact:
-        name = metric(compared).name
-        pairs = zip(compared_frame["first"], compared_frame["second"], strict=True)
-        true_differences = [exact[first, name] - exact[second, name] for first, second in pairs]
-        turned = int((np.sign(compared_frame["reported"]) != np.sign(true_differences)).sum())
-        wrong = f"The reported order is wrong for {turned} of the {len(compared_frame)}."
         is_right = [
             r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
             for r in decided.itertuples()
         ]
         right = f"{sum(is_right)} of the {len(decided)} are right."
-    opposite = np.sign(compared_frame["reported"]) != np.sign(compared_frame["estimate"])
+    label, comparison = next(iter(verdicts.items()))
+    spread = "which are not known here"
+    if exact:
+        values = [value for (_, name), value in exact.items() if name == metric(label).name]
+        spread = f"which are at most {max(values) - min(values):.3f}"
     return {
-        "log_pairs": len(compared_frame),
-        "log_unknown": int((compared_frame["verdict"] == evaluation.UNKNOWN).sum()),
-        "log_opposite": int(opposite.sum()),
+        "log_detectable": f"{comparison.frame['detectable'].min():.3f}",
+        "log_spread": spread,
         "log_given": len(decided),
         "log_all_pairs": len(all_pairs),
+        "log_proved": int((decided["warrant"] == _confidence.PROVED).sum()),
         "log_probable": int((decided["warrant"] == _confidence.TRACK_RECORD).sum()),
-        "log_free": int((decided["assumption"] == _confidence.NONE).sum()),
-        "log_wrong": wrong,
         "log_right": right,
     }
 
 
-def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
-    """False alarms of Student's test and of a bet where rare users reverse the order. A ranks 99
-    items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their mean AUC is about
-    equal, but twenty users seldom show it.
-
-    >>> texts = rare_texts(trials=40)
-    >>> texts["log_trials"], texts["log_bet"] <= texts["log_student"]
-    (40, True)
-    """
-    rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
-    ranks_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
-    ranks_b = np.full((trials, 20), 12)
-    drawn = (protocol.draw(ranks_b, rng) - protocol.draw(ranks_a, rng)) / 100
-    error_rate = 1.0 - _confidence.CONFIDENCE
-    intervals = [interval(values, -1.0, 1.0, error_rate) for values in drawn]
-    return {
-        "log_trials": trials,
-        "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= error_rate).sum()),
-        "log_bet": sum(low > 0 or high < 0 for low, high in intervals),
-    }
-
-
-def plan_table(plans: Frame, truly: Frame | None) -> Frame:
-    """The plans of all pairs, and beside them, where known, what the true ranks give."""
-    shown = pd.DataFrame(
-        {
-            "Pair": plans["first"] + ", " + plans["second"],
-            "Estimator": plans["estimator"],
-            "Right": plans["probability"],
-            "m": plans["negatives_needed"],
-            "Users": plans["users_needed"],
-        }
-    )
-    if truly is not None:
-        assert (truly[["first", "second"]] == plans[["first", "second"]]).all(axis=None)
-        shown["Right, true"] = truly["probability"]
-        shown["Users, true"] = truly["users_needed"]
-    return shown
-
-
 def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
-    """Cost of ranking all items, and how far the plan is from the plan for the true ranks, both
-    from :func:`sampled_metrics.planning.for_pairs`; `scored` items are scored by the plan.
+    """Users that the last pair needs, by the plan from the log and by that from the true ranks, and
+    how many times more scores than the `scored` ones rank all items; both plans are from
+    :func:`sampled_metrics.planning.for_pairs`.
     """
-    naive = plans[plans["estimator"] == "naive"]
-    full = plans[plans["estimator"] == "exact"]
-    truth_text = "For a log of your own there is no truth to hold the plan against."
-    if truly is not None:
-        n_off = int((plans["users_needed"].isna() != truly["users_needed"].isna()).sum())
-        truth_text = (
-            f"In {n_off} of {len(plans)} rows the plan has a number of users where the true ranks "
-            "have none, or the other way round."
-        )
-    scores = int(full["scores_by_negatives"].iloc[0])
-    return {
-        "log_naive_never": int(naive["users_needed"].isna().sum()),
-        "log_full_scores": scores,
-        "log_now_scores": scored,
-        "log_full_ratio": (scores / scored, ".0f"),
-        "log_full_users": int(full["users_needed"].max()),
-        "log_plan_truth": truth_text,
+    first, second = plans.iloc[-1][["first", "second"]]
+    full = plans[plans["estimator"] == "exact"].iloc[-1]
+    texts: Texts = {
+        "log_plan_pair": f"{first} and {second}",
+        "log_full_ratio": (full["scores_by_negatives"] / scored, ".0f"),
     }
+    for source, table in (("plan", plans), ("true", truly)):
+        for key, estimator in (("naive", "naive"), ("corrected", "bias-variance")):
+            texts[f"log_{source}_{key}"] = _users(table, first, second, estimator)
+        texts[f"log_{source}_exact"] = _users(table, first, second, "exact")
+    return texts
 
 
-def plot_plan(
-    first: Any, second: Any, metric_name: str, protocol: Protocol, n_users: int, max_negatives: int
-) -> Figure:
-    """Plot how often each estimator's verdict on a pair is right, by number of negatives up to
-    `max_negatives`. The pair is given by ranks or distributions, as in
-    :func:`sampled_metrics.planning.curve`.
-    """
-    sizes = planning.steps(max_negatives)
-    protocols = [replace(protocol, n_negatives=m) for m in sizes]
-    curve = planning.curve(first, second, metric(metric_name), protocols, n_users)
-    sampled = curve[curve["n_negatives"].notna()].groupby("estimator", sort=False)
-    figure, ax = figures.panels(height=3.6)
-    lines = {str(name): part["probability"].to_numpy() for name, part in sampled}
-    figures.curves(ax, sizes, lines)
-    ax.axhline(curve["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
-    ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user", ylabel="probability")
-    ax.legend()
-    return figure
+def _users(plans: Frame | None, first: str, second: str, estimator: str) -> str:
+    """The users needed for a pair, in words."""
+    if plans is None:
+        return "unknown"
+    (users,) = plans.query("first == @first and second == @second and estimator == @estimator")[
+        "users_needed"
+    ]
+    return "no number" if pd.isna(users) else f"{int(users):,}"

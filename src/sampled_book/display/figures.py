@@ -429,15 +429,22 @@ def shrinking(
     ax: Axes,
     users: ArrayLike,
     bands: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    exact: float,
+    exact: Mapping[str, float],
 ) -> Axes:
-    """Plot both ends of intervals, (p,) by name, against the number of users on a logarithmic axis;
-    the exact value is a black line.
+    """Plot both ends of intervals, (p,) by name, against the number of users on a logarithmic axis,
+    each darker than the one before and the last one dashed; the exact value has the colour of its
+    recommender.
     """
-    for name, mark in marks(bands).items():
-        for j, values in enumerate(reversed(bands[name])):
-            ax.plot(users, values, label=name if j == 0 else None, ms=6, **mark)
-    ax.axhline(exact, color="black", linewidth=2)
+    shades = np.linspace(0.75, 0.0, len(bands))
+    for i, (name, ends) in enumerate(bands.items()):
+        line: dict[str, Any] = {"color": str(shades[i])}
+        line["linestyle"] = "--" if i == len(bands) - 1 else "-"
+        for values, label in zip(reversed(ends), (name, None), strict=True):
+            ax.plot(users, values, label=label, **line)
+    for name, mark in marks(exact).items():
+        ax.axhline(exact[name], color=mark["color"], linewidth=2)
+        ax.annotate(f"exact: {name}", (0, exact[name]), (4, 3), ax.get_yaxis_transform(),
+                    "offset points", ha="left", fontsize=11, color=mark["color"])  # fmt: skip
     ax.set(xscale="log", xlabel="users")
     ax.minorticks_off()
     ax.legend(loc="upper right")
