@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -29,6 +29,10 @@ TOY = {
     "B": [40, 40, 8437, 9266, 4482],
     "C": [212, 2, 743, 5342, 1548],
 }
+
+
+#: Three users, three items, one negative: the smallest catalogue in which sampling turns an order.
+SMALLEST = {"Bold": [1, 3, 3], "Steady": [2, 2, 2]}
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,42 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool
     return figure
 
 
+def plot_smallest() -> Figure:
+    """Plot AP of three ranks, exact and with one negative, and what it makes of Bold and Steady.
+
+    >>> figure = plot_smallest()
+    >>> [line.get_ydata().round(3).tolist() for line in figure.axes[1].lines]
+    [[0.556, 0.667], [0.5, 0.75]]
+    """
+    ranks, exact = [1, 2, 3], metric("ap")
+    sampled = naive(exact, Protocol(3, 1))
+    figure, (left, right) = figures.panels(
+        1, 2, height=2.6, sharey=True, gridspec_kw={"width_ratios": [1, 1.5]}
+    )
+    styles = {"sampled": ("--", "s", "#5b5b5b"), "exact": ("-", "o", "black")}
+    for (label, (line, marker, colour)), values in zip(
+        styles.items(), (sampled.expected(ranks), exact(ranks)), strict=True
+    ):
+        left.plot(ranks, values, linestyle=line, marker=marker, color=colour)
+        side = 1 if label != "exact" else -1
+        left.annotate(label, (2, values[1]), (6, 8 * side), textcoords="offset points",
+                      color=colour, va="bottom" if side == 1 else "top",
+                      ha="left" if side == 1 else "right")  # fmt: skip
+    left.set(xticks=ranks, xlabel="true rank", ylabel="AP", ylim=(0.25, 1.05), xlim=(0.8, 3.2))
+    for (name, own), line in zip(SMALLEST.items(), ("-", "--"), strict=True):
+        ends = np.array([exact(own).mean(), sampled.expected(own).mean()])
+        right.plot([0, 1], ends, linestyle=line, marker="o", color="black")
+        for x, end, alignment in ((0, ends[0], "right"), (1, ends[1], "left")):
+            shift = 4 if (x == 1) == (name == "Steady") else -4  # the two orders differ
+            right.annotate(f"{name} {end:.2f}", (x, end), (8 if x else -8, shift), ha=alignment,
+                           va="center", textcoords="offset points")  # fmt: skip
+    right.set(xticks=[0, 1], xticklabels=["exact", "one negative"], xlim=(-0.7, 1.7))
+    right.spines["left"].set_visible(False)
+    right.tick_params(axis="y", length=0)
+    right.grid(False, axis="x")
+    return figure
+
+
 def orders_table(courses: Mapping[str, Course], n_negatives: int) -> Frame:
     """Orders by each metric, best first: exact and sampled, and the least number of negatives from
     which the latter is right.
@@ -159,6 +199,59 @@ def averaged(intervals: RankIntervals, metric_or_name: Metric | str, n_negatives
     return float(expected.mean())
 
 
+def film_orders(
+    intervals: Mapping[str, RankIntervals], metrics: Sequence[str], n_negatives: int
+) -> Frame:
+    r"""Recommenders with their metrics in percent, best first: exact, and expected with negatives
+    drawn without replacement, both averaged over the orders of ties.
+
+    >>> first, third = RankIntervals([0], [0], [9]), RankIntervals([2], [0], [9])
+    >>> film_orders({"X": third, "Z": first}, ["recall@2"], 1)["Exact"].tolist()
+    ['Z\xa0100.0 > X\xa00.0']
+    """
+    rows = []
+    for parsed_metric in map(metric, metrics):
+        exact = {
+            name: float(recommender.evaluate(parsed_metric).mean())
+            for name, recommender in intervals.items()
+        }
+        sampled = {
+            name: averaged(recommender, parsed_metric, n_negatives)
+            for name, recommender in intervals.items()
+        }
+        orders = [
+            " > ".join(
+                f"{name}\N{NO-BREAK SPACE}{100 * value:.1f}"
+                for name, value in sorted(values.items(), key=lambda item: -item[1])
+            )
+            for values in (exact, sampled)
+        ]
+        rows.append((parsed_metric.label, *orders))
+    return pd.DataFrame(rows, columns=["Metric", "Exact", f"With {n_negatives} negatives"])
+
+
+def film_texts(intervals: Mapping[str, RankIntervals], n_negatives: int) -> Texts:
+    """Recall@10 of X, Y and Z, exact and sampled; and "depth", the first cut-off K whose exact
+    Recall@K is at least the sampled Recall@10.
+
+    >>> near, far = (RankIntervals([above], [0], [99]) for above in (0, 20))
+    >>> film_texts({"X": far, "Z": near}, 9)["depth_x"]
+    21
+    """
+    texts: Texts = {"users": next(iter(intervals.values())).n_better.size}
+    for name, recommender in intervals.items():
+        sampled = averaged(recommender, "recall@10", n_negatives)
+        low, high = 0, int(recommender.n_candidates.max())
+        while high - low > 1:  # Recall@K rises with K
+            middle = (low + high) // 2
+            reaches = recommender.evaluate(f"recall@{middle}").mean() >= sampled
+            low, high = (low, middle) if reaches else (middle, high)
+        texts[f"depth_{name.lower()}"] = high
+        texts[f"exact_{name.lower()}"] = (recommender.evaluate("recall@10").mean(), ".1%")
+        texts[f"sampled_{name.lower()}"] = (sampled, ".1%")
+    return texts
+
+
 def reversal_texts(
     ranks: Mapping[str, ArrayLike], ap: Course, runs: Frame, protocol: Protocol
 ) -> Texts:
@@ -174,6 +267,7 @@ def reversal_texts(
     m, estimator = protocol.n_negatives, naive("ap", protocol)
     sampled = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
     gap = ap.expected["B"] - ap.expected["A"]
+    widest = int(gap.argmax())
     full_protocol = replace(protocol, n_negatives=ap.orders.n_negatives)
     texts: Texts = {f"sampled_{name}": (value, ".2f") for name, value in sampled.items()}
     for name in ("ap", "ndcg", "recall@10"):
@@ -191,6 +285,8 @@ def reversal_texts(
         "ap_sampled": ap.orders.at(m),
         "wins": ((runs["A"] > runs["C"]).mean(), ".0%"),
         "lead": (float(gap.max()), ".4f"),
+        "lead_at": int(gap.index[widest]),
+        "lead_b": (float(ap.expected["B"].iloc[widest]), ".3f"),
         "times": (sampled["A"] / sampled["B"], ".2f"),
         "exact_times": (ap.exact["C"] / ap.exact["A"], ".0f"),
     }

@@ -103,8 +103,8 @@ def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
     """Text values on X, Y and Z: Recall@10, NDCG and AUC, and the first cut-off k at which X has
     the higher Recall@k than Z.
 
-    >>> near, far = RankIntervals([0, 30], [0, 0], [99, 99]), RankIntervals([5, 20], [0, 0], [99, 99])
-    >>> film_texts({"X": far, "Z": near})["passes"]
+    >>> even, uneven = (RankIntervals(above, [0, 0], [99, 99]) for above in ([5, 20], [0, 30]))
+    >>> film_texts({"X": even, "Z": uneven})["passes"]
     21
     """
     users = next(iter(intervals.values())).n_candidates

@@ -161,7 +161,7 @@ def on_gaps(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], **style: Any
     nearest = np.diff(np.sort(shown[..., 1], axis=0), axis=0).min(axis=0)
     inside = (shown[0, :, 0] > 0.1) & (shown[0, :, 0] < 0.9)
     best = int(np.argmax(np.where(inside, nearest, -1.0)))
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 2.0}
     for (name, mark), height in zip(marks(lines).items(), heights[:, best], strict=True):
         text_style = {"color": mark["color"], "fontsize": 11, "fontweight": "bold"} | style
         ax.text(places[best], height, name, ha="center", va="center", bbox=box, **text_style)
