@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
+from sampled_metrics._validate import IntArray
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
@@ -97,13 +98,11 @@ def verdicts_texts(
     }
 
 
-def recall_texts(
-    ranks: Mapping[str, ArrayLike], n_candidates: ArrayLike, n_negatives: int
-) -> Texts:
+def recall_texts(ranks: Mapping[str, ArrayLike], n_candidates: IntArray, n_negatives: int) -> Texts:
     """Recall@10 and median rank of the first and the last recommender, exact and expected with
     negatives drawn without replacement, and the scores that one recommender has to compute.
 
-    >>> texts = recall_texts({"A": [1, 30], "B": [11, 12]}, [60, 60], 59)
+    >>> texts = recall_texts({"A": [1, 30], "B": [11, 12]}, np.array([60, 60]), 59)
     >>> texts["sampled_first"], texts["exact_last"], texts["median_last"]
     ((0.5, '.1%'), (0.0, '.1%'), 12)
     """
