@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
+from sampled_metrics._validate import IntArray
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
@@ -97,6 +98,77 @@ def verdicts_texts(
     }
 
 
+def recall_texts(ranks: Mapping[str, ArrayLike], n_candidates: IntArray, n_negatives: int) -> Texts:
+    """Recall@10 and median rank of the first and the last recommender, exact and expected with
+    negatives drawn without replacement, and the scores that one recommender has to compute.
+
+    >>> texts = recall_texts({"A": [1, 30], "B": [11, 12]}, np.array([60, 60]), 59)
+    >>> texts["sampled_first"], texts["exact_last"], texts["median_last"]
+    ((0.5, '.1%'), (0.0, '.1%'), 12)
+    """
+    sampled = naive("recall@10", Protocol(n_candidates, n_negatives, replacement=False))
+    texts: Texts = {"scores": (float(np.sum(n_candidates)) / 1e6, ".0f")}
+    for place, name in (("first", next(iter(ranks))), ("last", list(ranks)[-1])):
+        own = np.asarray(ranks[name])
+        texts |= {
+            f"sampled_{place}": (float(sampled.expected(own).mean()), ".1%"),
+            f"exact_{place}": (float((own <= 10).mean()), ".1%"),
+            f"median_{place}": round(float(np.median(own))),
+        }
+    return texts
+
+
+def ties_table(by_ties: Frame) -> Frame:
+    """The table of :func:`under_ties` with a row for each policy.
+
+    >>> intervals = RankIntervals([0], [3], [9])
+    >>> ties_table(under_ties(intervals, ["auc", "recall@10"], 5, seed=1))["Ties"].tolist()
+    ['optimistic', 'random', 'mean', 'pessimistic']
+    """
+    auc, recall = by_ties["AUC"].unstack(), by_ties["Recall@10"].unstack()
+    policies = list(dict.fromkeys(by_ties.index.get_level_values(0)))
+    return pd.DataFrame(
+        {
+            "Ties": policies,
+            "AUC, exact": auc["exact"].loc[policies].to_numpy(),
+            "Recall@10, exact": recall["exact"].loc[policies].to_numpy(),
+            "Recall@10, sampled": recall["sampled"].loc[policies].to_numpy(),
+        }
+    )
+
+
+def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
+    """Plot a panel for each metric: expected values by the number of negatives, as multiples of the
+    mean of all recommenders. Wedges are exact values, labelled with the name and the value.
+
+    >>> from sampled_book.chapters.inconsistency import TOY, course
+    >>> toy = {name: TOY[name] for name in "AC"}
+    >>> figure = plot_courses({"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}, 99)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['A 15.0%', 'C 20.8%', 'm = 99']
+    """
+    figure, axes = figures.grid(len(courses), 2.9)
+    for ax, (label, absolute) in zip(axes, courses.items(), strict=True):
+        shown = absolute.relative()
+        curves = {str(name): shown.expected[name] for name in shown.expected}
+        figures.curves(ax, shown.expected.index, curves)
+        ax.set(xscale="log", title=label)
+        ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
+        for m, height in shown.crossings:
+            ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
+        edge = {"transform": ax.get_yaxis_transform(), "clip_on": False, "markersize": 8}
+        for name, mark in figures.marks(shown.exact).items():
+            ax.plot(1.02, shown.exact[name], "<", color=mark["color"], **edge)
+        names = {f"{k} {absolute.exact[k]:.1%}": height for k, height in shown.exact.items()}
+        figures.beside(ax, names, x=1.07, gap=0.12)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    axes[-1].text(n_negatives, 0.35, f"m = {n_negatives:,}", ha="center", fontsize=10, bbox=box,
+                  transform=axes[-1].get_xaxis_transform())  # fmt: skip
+    figure.supxlabel("negatives m; wedges: exact", fontsize=12)
+    figure.supylabel("multiple of the mean", fontsize=12)
+    return figure
+
+
 def start_texts() -> Texts:
     """How surely X misses the top ten of a large sample, and how many of its starts do so more than
     Y, from the bundled ranks of MovieLens 1M, negatives drawn without replacement.
@@ -158,6 +230,7 @@ def ties_texts(
         "auc_low": (auc["pessimistic"], ".1f"),
         "auc_mean": (auc["mean"], ".1f"),
         "auc_high": (auc["optimistic"], ".1f"),
+        "auc_other": (100 * next(iter(intervals.values())).evaluate("auc").mean(), ".1f"),
         "recall_move": (recall["optimistic", "exact"] - recall["pessimistic", "exact"], ".3f"),
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
         "sampled_high": (recall["optimistic", "sampled"], ".1f"),
@@ -191,7 +264,13 @@ def plot_buckets(
     figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
     figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
     title = f"{name}, among its ties"
-    figures.rank_buckets(below, drawn, edges).legend(loc="upper left", title=title)
+    figures.rank_buckets(below, drawn, edges)
+    colour = figures.marks(dict.fromkeys([*ranks, name]))[name]["color"]
+    shades = ("white", colour, "#333333")
+    for bars, shade in zip(below.containers, shades, strict=True):
+        for bar in bars:
+            bar.set(facecolor=shade, edgecolor=colour, hatch="")
+    below.legend(loc="upper left", title=title)
     above.set_ylabel("users")
     below.set(xlabel="rank", ylabel="users")
     return figure
