@@ -29,7 +29,7 @@
             const r = Math.round(1 + (N - 1) * (j / 160) ** 2);
             return [x(r), y((sm.expected(name, r, N, m, true) - bottom) / (top - bottom))];
           });
-          svg.append(el("path", { d: path(points), class: "sm-line sm-line-4" }));
+          svg.append(el("path", { d: path(points), class: "sm-line sm-line-6" }));
         },
       });
       return { name, label, figure, drawn, node: el("div", {}, head, drawn.node, figure) };
