@@ -59,7 +59,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(n_negatives: int, seed: int = 16) -> Drawn:
-    """Break ties and draw negatives with replacement, as in the chapter on identification."""
+    """Break ties and draw negatives with replacement, as in the appendix on identification."""
     rng, intervals = np.random.default_rng(seed), bundled_ranks()
     n = round(float(next(iter(intervals.values())).n_candidates.mean()))
     sample = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
