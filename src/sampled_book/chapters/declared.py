@@ -144,8 +144,7 @@ def _several(values: Values) -> dict[str, Parameter]:
         "gamma": Real("weight of the variance in the correction", 1e-6, 1),
         "pair": ListOf(pair_rank, 2, 2),
         "pair_negatives": Integer("negatives sampled there", 2, 60, "items"),
-        "draws": Integer("samples in the simulation", 1_000, 10**6),
-        "seed": Integer("seed of the users and of the simulation", *_SEED),
+        "seed": Integer("seed of the users", *_SEED),
     }
 
 

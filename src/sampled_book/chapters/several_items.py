@@ -69,21 +69,29 @@ def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
     return joint
 
 
-def biases_texts(means: Frame) -> Texts:
-    """Least and largest bias uncorrected and corrected, and how often the latter is smaller.
+def shares_texts(means: Frame) -> Texts:
+    """Least and largest ratio to the exact metric, uncorrected as a multiple and corrected in
+    percent, for AP and for the others; and how often a correction is nearer.
 
-    >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]})
-    >>> toy["corrected"] = [0.2, 0.4]
-    >>> biases_texts(toy)
-    {'naive_bias': '+0.10 to +0.50', 'bv_bias': '+0.10 to +0.20', 'smaller': 1, 'rows': 2}
+    >>> keys = pd.MultiIndex.from_tuples([("AP", 2), ("NDCG", 2)])
+    >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]}, keys)
+    >>> toy["corrected"] = [0.05, 0.4]
+    >>> texts = shares_texts(toy)
+    >>> texts["naive_least"], texts["ap_most"], texts["bv_least"], texts["smaller"], texts["rows"]
+    ((1.5, '.1f'), (50.0, '.0f'), (200.0, '.0f'), 1, 2)
     """
-    from .correcting import spread
-
-    naive, corrected = (means[column] - means["exact"] for column in ("uncorrected", "corrected"))
+    naive = (means["uncorrected"] / means["exact"]).to_numpy()
+    corrected = 100 * means["corrected"] / means["exact"]
+    is_ap = corrected.index.get_level_values(0) == "AP"
+    errors = (means[["uncorrected", "corrected"]].sub(means["exact"], axis=0)).abs()
     return {
-        "naive_bias": spread(naive, "+.2f"),
-        "bv_bias": spread(corrected, "+.2f"),
-        "smaller": int((corrected.abs() < naive.abs()).sum()),
+        "naive_least": (float(naive.min().round(9)), ".1f"),
+        "naive_most": (float(naive.max().round(9)), ".1f"),
+        "ap_least": (float(corrected[is_ap].min()), ".0f"),
+        "ap_most": (float(corrected[is_ap].max()), ".0f"),
+        "bv_least": (float(corrected[~is_ap].min()), ".0f"),
+        "bv_most": (float(corrected[~is_ap].max()), ".0f"),
+        "smaller": int((errors["corrected"] < errors["uncorrected"]).sum()),
         "rows": len(means),
     }
 
