@@ -109,7 +109,7 @@ def plot_break_even(ranks: Mapping[str, RankIntervals], name: str, largest: floa
     ax.plot([0, share], [height, height], color="black", linestyle=":", linewidth=1.5)
     ax.plot(share, height, "o", ms=11, mfc="none", mec="black", mew=1.5)
     text = f"{behind} at {share:.0f}% = {ahead} at 0%"
-    ax.annotate(text, (share, height), (0, -18), textcoords="offset points", ha="center", va="top")
+    ax.annotate(text, (share, height), (6, -16), textcoords="offset points", va="top")
     return figure
 
 
@@ -136,12 +136,12 @@ def story_texts(
         texts |= {
             f"{key}_exact": (without_good(each, name, 0.0), ".1%"),
             f"{key}_many": (without_good(each, name, 10 * goodness), ".1%"),
-            f"{key}_sampled": (sampled_without_good(each, parsed_metric, n_negatives, 0), ".0%"),
+            f"{key}_sampled": (sampled_without_good(each, parsed_metric, n_negatives, 0), ".1%"),
             f"{key}_sampled_many": (
                 sampled_without_good(each, parsed_metric, n_negatives, 10 * goodness),
-                ".0%",
+                ".1%",
             ),
-            f"{key}_deep": (float(each.evaluate(deep).mean()), ".0%"),
+            f"{key}_deep": (float(each.evaluate(deep).mean()), ".1%"),
             "deep": deep.k,
         }
     return texts

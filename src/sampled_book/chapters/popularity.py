@@ -116,10 +116,11 @@ def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Text
     exact, uniform = parts[protocols.ALL], [c for c in parts if str(c).endswith("uniform")]
     falls = (parts[[*uniform, protocols.ALL]].diff(axis=1).iloc[:, 1:] < 0).all(axis=1)
     rising = parts.loc[parts[uniform[-1]] < exact]
+    sizes = [len(bench.means(name)) for name in bench.where]
     counted: Texts = {
         "m": m,
         "data_sets": len(parts),
-        "per_set": min(len(bench.means(name)) for name in bench.where),
+        "per_set": " to ".join(f"{end}" for end in sorted({min(sizes), max(sizes)})),
         "falls": int(falls.sum()),
         "rising": ", ".join(rising.index),
         "rising_most": uniform[-1].removesuffix(" uniform"),
