@@ -51,7 +51,7 @@ def break_even(behind: RankIntervals, ahead: RankIntervals, name: str) -> float:
 
 
 def turn(behind: RankIntervals, ahead: RankIntervals, name: str) -> float:
-    """Smallest equal share of good items, in percents, at which the recommender behind is ahead.
+    """Smallest equal share of good items, in whole percents, that puts the one behind ahead.
 
     >>> bold = RankIntervals([0, 2, 2], [0, 0, 0], [3, 3, 3])
     >>> steady = RankIntervals([1, 1, 1], [0, 0, 0], [3, 3, 3])
