@@ -197,10 +197,6 @@ def _twenty(values: Values) -> dict[str, Parameter]:
     return {
         "ranks_csv": _OWN,
         "k": Integer("depth of the list that users see", 1, 100, "items"),
-        "metric_name": MetricName("metric of the comparison at equal cost"),
-        "budget": Integer("candidates that an evaluation may read", 20_000, 10**8, "candidates"),
-        "sizes": ListOf(Integer("numbers of negatives to compare at equal cost", 2, 500), 2, 8),
-        "history": Integer("items of a user's history that a prompt repeats", 0, 10_000, "items"),
         "seed": Integer("seed of the order of ties", *_SEED),
     }
 

@@ -1,15 +1,21 @@
-"""Figures, tables and text values of the chapter on misclassified decoys."""
+"""Figures, tables and text values of the chapter on random decoys, as far as good ones go, and of
+its appendix; :mod:`sampled_book.chapters.popularity` has those on popularity.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
+from scipy.stats import binom
 
 from sampled_metrics import metric
+from sampled_metrics.metrics import Metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
@@ -17,8 +23,135 @@ from ..display import figures
 from ..display.tables import Frame, Texts, scientific
 from ..experiments import decoys, evidence, protocols
 
-#: What ekstrand2017 print for 95%: number of decoys, the printed rate, and the goodness it is.
+#: What ekstrand2017 publish for 95%: number of decoys, the rate as published, and as a number.
 PRINTED = ((1_000, "g = 0.00001", 1e-5), (1_000, "1 in 10K", 1e-4), (100, "1 in 1000", 1e-3))
+
+
+def without_good(ranks: RankIntervals, name: str, goodness: float) -> float:
+    """Mean exact metric if good items above the test item, a share of all there, did not count.
+
+    >>> steady = RankIntervals([1, 1, 1], [0, 0, 0], [3, 3, 3])
+    >>> without_good(steady, "ap@3", 0.0), without_good(steady, "ap@3", 1.0)
+    (0.5, 1.0)
+    """
+    return float(decoys.uncounted(ranks, metric(name), goodness).mean())
+
+
+def break_even(behind: RankIntervals, ahead: RankIntervals, name: str) -> float:
+    """Share of good items above the test items of the recommender that is behind at which it draws
+    level with the other, if no item above the other's test items is good.
+
+    >>> bold = RankIntervals([0, 2, 2], [0, 0, 0], [3, 3, 3])
+    >>> steady = RankIntervals([1, 1, 1], [0, 0, 0], [3, 3, 3])
+    >>> round(break_even(steady, bold, "ap@3"), 4)
+    0.1111
+    """
+    goal = without_good(ahead, name, 0.0)
+    return float(brentq(lambda g: without_good(behind, name, g) - goal, 0.0, 1.0))
+
+
+def turn(behind: RankIntervals, ahead: RankIntervals, name: str) -> float:
+    """Smallest equal share of good items, in whole percents, that puts the one behind ahead.
+
+    >>> bold = RankIntervals([0, 2, 2], [0, 0, 0], [3, 3, 3])
+    >>> steady = RankIntervals([1, 1, 1], [0, 0, 0], [3, 3, 3])
+    >>> turn(steady, bold, "ap@3")
+    0.26
+    """
+    shares = np.arange(1, 100) / 100
+    gaps = [without_good(ahead, name, g) - without_good(behind, name, g) for g in shares]
+    return float(next((g for g, gap in zip(shares, gaps, strict=True) if gap < -1e-12), np.nan))
+
+
+def sampled_without_good(
+    ranks: RankIntervals, parsed_metric: Metric, n_negatives: int, goodness: float
+) -> float:
+    """Mean expected sampled metric if good negatives did not count: each negative above the test
+    item is good with probability g, independently. The metric needs a cut-off.
+
+    >>> ranks = RankIntervals([0, 50], [0, 0], [101, 101])
+    >>> sampled_without_good(ranks, metric("recall@1"), 1, 0.0)
+    0.75
+    >>> round(sampled_without_good(ranks, metric("recall@1"), 1, 0.1), 6)
+    0.775
+    """
+    left = np.arange(parsed_metric.k or n_negatives + 1)
+    above = np.arange(n_negatives + 1)[:, np.newaxis]
+    worth = binom.pmf(left, above, 1 - goodness) @ parsed_metric(left + 1)
+    return float((ranks.sampled_pmf(n_negatives) @ worth).mean())
+
+
+def plot_break_even(ranks: Mapping[str, RankIntervals], name: str, largest: float = 0.32) -> Figure:
+    """Plot the exact metric, in percent, against the share of good items above the test items, and
+    the way from the last recommender's metric to the first one's curve.
+
+    >>> bold = RankIntervals([0, 2, 2], [0, 0, 0], [3, 3, 3])
+    >>> steady = RankIntervals([1, 1, 1], [0, 0, 0], [3, 3, 3])
+    >>> figure = plot_break_even({"Steady": steady, "Bold": bold}, "ap@3")
+    >>> figure.axes[0].texts[-1].get_text()
+    'Steady at 11% = Bold at 0%'
+    """
+    figure, ax = figures.panels(height=3.6)
+    shares = np.linspace(0, largest, 33)
+    values = {
+        key: [100 * without_good(intervals, name, g) for g in shares]
+        for key, intervals in ranks.items()
+    }
+    figures.curves(ax, 100 * shares, values)
+    ax.set(
+        xlabel="good items among those above the test item (%)",
+        ylabel=f"{metric(name).label} (%)",
+        xlim=(0, 100 * largest),
+    )
+    figures.beside(ax, {key: line[-1] for key, line in values.items()}, fontweight="bold")
+    behind, ahead = next(iter(ranks)), list(ranks)[-1]
+    share, height = 100 * break_even(ranks[behind], ranks[ahead], name), values[ahead][0]
+    ax.plot([0, share], [height, height], color="black", linestyle=":", linewidth=1.5)
+    ax.plot(share, height, "o", ms=11, mfc="none", mec="black", mew=1.5)
+    text = f"{behind} at {share:.0f}% = {ahead} at 0%"
+    ax.annotate(text, (share, height), (6, -16), textcoords="offset points", va="top")
+    return figure
+
+
+def story_texts(
+    ranks: Mapping[str, RankIntervals], name: str, goodness: float, n_negatives: int
+) -> Texts:
+    """What the text says of the first and the last recommender, exact and sampled, without good
+    items and with two shares of them.
+    """
+    parsed_metric = metric(name)
+    behind, ahead = next(iter(ranks)), list(ranks)[-1]
+    share = break_even(ranks[behind], ranks[ahead], name)
+    texts: Texts = {
+        "even": (share, ".0%"),
+        "turn": (turn(ranks[behind], ranks[ahead], name), ".0%"),
+        "candidates": round(float(ranks[ahead].n_candidates.mean())),
+        "half_ahead": (without_good(ranks[ahead], name, 0.5), ".1%"),
+    }
+    for key, each in (("x", ranks[behind]), ("z", ranks[ahead])):
+        deep = Metric(
+            parsed_metric.kind,
+            round((parsed_metric.k or 1) * float(each.n_candidates.mean()) / n_negatives),
+        )
+        texts |= {
+            f"{key}_exact": (without_good(each, name, 0.0), ".1%"),
+            f"{key}_many": (without_good(each, name, 10 * goodness), ".1%"),
+            f"{key}_sampled": (sampled_without_good(each, parsed_metric, n_negatives, 0), ".1%"),
+            f"{key}_sampled_many": (
+                sampled_without_good(each, parsed_metric, n_negatives, 10 * goodness),
+                ".1%",
+            ),
+            f"{key}_deep": (float(each.evaluate(deep).mean()), ".1%"),
+            "deep": deep.k,
+        }
+    return texts
+
+
+def _in_grey(ax: Axes, count: int) -> None:
+    """Recolour the first curves: the colours of the palette are those of X, Y and Z."""
+    shades = plt.get_cmap("Greys")(np.linspace(1.0, 0.45, count))
+    for line, shade in zip(ax.get_lines()[:count], shades, strict=True):
+        line.set_color(shade)
 
 
 def plot_clean(confidence: float) -> Figure:
@@ -34,6 +167,8 @@ def plot_clean(confidence: float) -> Figure:
     limits = {f"{100 * c:g}%": decoys.largest_goodness(sizes, c) for c in confidences}
     points = {text.removeprefix("g = "): (n, g) for n, text, g in reversed(PRINTED)}
     figures.clean_region(ax, sizes, limits, points, {"10% good": 0.1, "1% good": 0.01})
+    _in_grey(ax, len(limits))
+    ax.legend(loc="lower left")
     ax.set(xlabel="decoys N", ylabel="largest goodness g")
     return figure
 
@@ -51,7 +186,7 @@ def published_table() -> Frame:
         rows.append(
             (n, text, f"{largest_goodness:.7f}", f"1 in {1 / largest_goodness:,.0f}", clean)
         )
-    return pd.DataFrame(rows, columns=["N", "Printed", "Exact g", "Exact rate", "Clean"])
+    return pd.DataFrame(rows, columns=["N", "Published", "Exact g", "Exact rate", "Clean"])
 
 
 def _chance(p: float) -> str:
@@ -140,6 +275,7 @@ def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> 
     figures.curves(
         ax, x, {name: [decoys.at_least(pmf, int(k)) for k in x] for name, pmf in pmfs.items()}
     )
+    _in_grey(ax, len(pmfs))
     ax.set(xlabel="good decoys", ylabel="probability of at least so many", ylim=(0, 1.03))
     ax.legend()
     return figure
@@ -193,6 +329,7 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
         }
         lines = {label: [decoys.loss(pmf, v) for pmf in pmfs] for label, v in values.items()}
         figures.curves(ax, shares * n_decoys, lines)
+        _in_grey(ax, len(lines))
         ax.set(xscale="log", title=placement, xlabel="good decoys, gN", ylim=(-0.02, 1.02))
     axes[0].set_ylabel("loss")
     axes[0].legend(loc="upper left")
@@ -201,7 +338,8 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
 
 def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
     """Gain of the best recommender of each data set if good items above the test item did not
-    count, for two shares of good items, and the pairs of recommenders that would change places.
+    count, for two shares of good items; the pairs of recommenders, and how many of these would
+    change places for each share.
     """
     rows, parsed_metric, columns = [], metric(name), [protocols.ALL, "few", "many"]
     pairs = evidence.bundled("pairs").query("estimator == 'naive' and m == 100 and not replacement")
@@ -221,11 +359,11 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
         )
         exact = values[best][0]
         gains = [value / exact - 1 for value in values[best][1:]]
-        rows.append((data, best, exact, *gains, int(n_reversed["few"]), int(n_reversed["many"])))
+        counts = (int(n_reversed[key]) for key in ("pairs", "few", "many"))
+        rows.append((data, best, exact, *gains, *counts))
     shares = [f"g = {100 * g:g}%" for g in goodness]
-    return pd.DataFrame(
-        rows, columns=["Data", "Best", parsed_metric.label, *shares, "Turned", "Turned "]
-    )
+    counted = ["Pairs", *(f"Reversed, {share}" for share in shares)]
+    return pd.DataFrame(rows, columns=["Data", "Best", parsed_metric.label, *shares, *counted])
 
 
 def published_texts() -> Texts:
@@ -300,6 +438,8 @@ def losses_texts(
     correlated_loss = decoys.loss(
         decoys.pmf(n_decoys, goodness, rho), decoys.perfect(parsed_metric, n_decoys, n_test)
     )
+    recall_values = decoys.perfect(metric("recall@10"), 100, n_test)
+    recall_losses = [decoys.loss(decoys.pmf(100, 0.01, r), recall_values) for r in (0.0, rho)]
     return {
         "mean": f"{n_decoys * goodness:g}",
         "independent_clean": f"{100 * pmf[0]:.2g}%",
@@ -310,6 +450,9 @@ def losses_texts(
         "loss_label": parsed_metric.label,
         "loss_one": ", ".join(f"{value:.4f}" for value in losses_at_one),
         "loss_random": (float(loss_by_cell["random", f"{n_decoys:,}"]), ".2f"),
-        "loss_above": (float(loss_by_cell["above", f"{n_decoys:,}"]), ".2f"),
+        "left_random": (1 - float(loss_by_cell["random", f"{n_decoys:,}"]), ".2f"),
+        "left_above": (1 - float(loss_by_cell["above", f"{n_decoys:,}"]), ".2f"),
         "loss_correlated": (float(correlated_loss), ".2f"),
+        "recall_same": (recall_losses[0], ".4f"),
+        "recall_differ": (recall_losses[1], ".4f"),
     }

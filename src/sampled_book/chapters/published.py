@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from sampled_metrics import Assumption, _confidence
+from sampled_metrics import Assumption, _confidence, metric
 from sampled_metrics.published_tables import STEEPNESS
 
 from ..display import figures
@@ -21,10 +22,51 @@ ENDINGS = {
 }
 
 
-def plot_bounds(rows: Frame, label: str) -> Figure:
-    """Plot each method's bounds from its published averages, the guess, and the exact value.
+def paper(log: Frame, rng: np.random.Generator, columns: Sequence[str]) -> Frame:
+    """The table that a paper would print of a log: averages to four digits, ties broken at random.
 
-    >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1, "guess": 0.2})
+    >>> log = pd.DataFrame({"recommender": ["A", "A"], "n_better": [0, 10], "n_tied": 0})
+    >>> paper(log, np.random.default_rng(0), ["HR@10", "NDCG@10"]).to_numpy().tolist()
+    [['A', '0.5000', '0.5000']]
+    """
+    ranks = 1 + log["n_better"] + rng.integers(log["n_tied"] + 1)
+    values = pd.DataFrame({name: metric(name)(ranks, 10**6) for name in columns}, log.index)
+    averages = values.groupby(log["recommender"]).mean()
+    return averages.map("{:.4f}".format).reset_index(names="method")
+
+
+def plot_paper(rows: Frame, exact: Mapping[str, float], label: str) -> Figure:
+    """Plot the identification interval of each recommender (grey bars), its published average
+    (open) and its exact value (filled), in the recommender's colour.
+
+    >>> ends = {"low": 0.0, "high": 0.4, "low_decreasing": 0.1, "high_decreasing": 0.3}
+    >>> row = pd.DataFrame({"method": ["A"], "printed": 0.6} | ends)
+    >>> figure = plot_paper(row, {"A": 0.2}, "HR@10")
+    >>> [round(float(bar.get_width()), 2) for bar in figure.axes[0].patches]
+    [0.4, 0.2]
+    """
+    figure, ax = figures.panels(1, 1, height=2.5)
+    names = rows["method"].to_list()
+    for end, grey in (("", "#d9d9d9"), ("_decreasing", "#adadad")):
+        low, high = rows[f"low{end}"], rows[f"high{end}"]
+        ax.barh(names, high - low, 0.6, low, color=grey)
+    for (name, mark), printed in zip(figures.marks(names).items(), rows["printed"], strict=True):
+        point = {"marker": mark["marker"], "color": mark["color"], "ms": 9}
+        ax.plot([exact[name]], [name], **point)
+        ax.plot([printed], [name], **point, mfc="none")
+        ax.annotate(f"{name}: published", (printed + 0.015, name), color=mark["color"], va="center")
+    top = names[0]
+    ax.annotate("exact", (exact[top], top), (0, 17), textcoords="offset points", ha="center")
+    ax.annotate("interval", (0.6 * rows["high"].iloc[0], top), (0, 17), textcoords="offset points")
+    ax.set(xlim=(0, 0.9), ylim=(len(names) - 0.5, -0.85), xlabel=label, yticks=[])
+    ax.grid(False, axis="y")
+    return figure
+
+
+def plot_bounds(rows: Frame, label: str) -> Figure:
+    """Plot each method's identification intervals from its published averages, and the exact value.
+
+    >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1})
     >>> figure = plot_bounds(row.assign(low_decreasing=0.05, high_decreasing=0.3), "HR@10")
     >>> [round(float(bar.get_width()), 2) for bar in figure.axes[0].patches]
     [0.4, 0.25]
@@ -34,7 +76,6 @@ def plot_bounds(rows: Frame, label: str) -> Figure:
         low, high = rows[f"low{end}"], rows[f"high{end}"]
         ax.barh(rows["method"], high - low, 0.8, low, color=grey)
     ax.plot(rows["exact"], rows["method"], "o", color="black", ms=6)
-    ax.plot(rows["guess"], rows["method"], "o", color="#0b3c6f", ms=6, mfc="none")
     ax.invert_yaxis()
     ax.grid(False, axis="y")
     ax.set_xlabel(label)
@@ -71,77 +112,25 @@ def assumptions_table(rows: Frame, orders: Frame) -> Frame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def times_off(values: Frame, exact: Frame) -> float:
-    """Median factor by which values are off, too high or too low.
-
-    >>> times_off(pd.Series([2.0, 0.25, 3.0]), pd.Series([1.0, 1.0, 1.0])).__round__(6)
-    3.0
+def texts(rows: Frame, orders: Frame) -> Texts:
+    """Text values on the intervals from one half of S3-Rec's table against the other half;
+    `orders` as in :func:`assumptions_table`.
     """
-    return float(np.exp(np.abs(np.log(values / exact))).median())
-
-
-def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> int:
-    """Pairs whose order by values is the opposite of the exact one.
-
-    >>> turned_orders(np.array([0.3, 0.2, 0.1]), np.array([0.1, 0.3, 0.2]))
-    2
-    """
-    product = np.subtract.outer(values, values) * np.subtract.outer(exact, exact)
-    return int((np.triu(product, 1) < 0).sum())
-
-
-def texts(rows: Frame, orders: Frame, twins: Frame) -> Texts:
-    """Text values on bounds and on the guess, against published metrics of all items: `rows` of
-    S3-Rec's table, `twins` of models that were evaluated both ways, `orders` as in
-    :func:`assumptions_table`.
-    """
-    exact, shaped = rows["exact"], inside(rows, "_decreasing")
-    parts = [part for _, part in rows.groupby(["dataset", "metric"])]
-    n_reversed = {
-        name: sum(
-            turned_orders(table[name].to_numpy(), table["exact"].to_numpy()) for table in parts
-        )
-        for name in ("guess", "printed")
-    }
-    outside = rows[~shaped]
+    outside = rows[~inside(rows, "_decreasing")]
     hits = outside[outside["metric"] == "hit@10"]
     example = hits.iloc[0] if len(hits) else rows.iloc[0]
+    table = rows.query("dataset == @example.dataset and metric == @example.metric")
+    n_better = {name: int((table[name] > example[name]).sum()) + 1 for name in ("printed", "exact")}
     outside_names = sorted({f"{row.method} on {row.dataset}" for row in outside.itertuples()})
     return {
-        "pub_settled": int((orders["assumption"] != "").sum()) or "none of the",
+        "pub_settled": int((orders["assumption"] != "").sum()) or "none",
         "pub_known": len(orders),
         "pub_values": len(rows),
+        "pub_inside": int(inside(rows).sum()),
         "pub_outside": " and ".join(outside_names) or "none",
         "pub_out_exact": (float(example["exact"]), ".4f"),
         "pub_out_low": (float(example["low_decreasing"]), ".4f", "down"),
-        "pub_out_printed": (float(example["printed"]), ".2f"),
-        "pub_factor": (times_off(rows["guess"], exact), ".1f"),
-        "pub_naive": (times_off(rows["printed"], exact), ".0f"),
-        "pub_middle": (
-            times_off(np.sqrt(rows["low_decreasing"] * rows["high_decreasing"]), exact),
-            ".1f",
-        ),
-        "pub_low": int((rows["guess"] < exact).sum()),
-        "pub_wrong": n_reversed["guess"],
-        "pub_wrong_naive": n_reversed["printed"],
-        "pub_total": sum(len(table) * (len(table) - 1) // 2 for table in parts),
-        "pub_games": len(twins),
-        "pub_games_inside": int(inside(twins, "_steep").sum()),
+        "pub_out_place": n_better["printed"],
+        "pub_out_exact_place": n_better["exact"],
+        "pub_out_methods": len(table),
     }
-
-
-def plot_guesses(rows: Frame) -> Figure:
-    """Plot the guess of each value against the published one of all items, by data set.
-
-    >>> figure = plot_guesses(pd.DataFrame({"dataset": ["D"], "exact": [0.01], "guess": [0.02]}))
-    >>> len(figure.axes[0].lines)
-    2
-    """
-    figure, ax = figures.panels(1, 1, height=3.6)
-    for (name, part), marker in zip(rows.groupby("dataset", sort=False), "os^Dv", strict=False):
-        ax.plot(part["exact"], part["guess"], marker, ms=4, alpha=0.8, label=name)
-    ends = [2e-3, 0.1]
-    ax.plot(ends, ends, color="black", linewidth=1)
-    ax.set(xscale="log", yscale="log", xlabel="printed, among all items", ylabel="guess")
-    ax.legend()
-    return figure

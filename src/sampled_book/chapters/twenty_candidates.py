@@ -1,17 +1,16 @@
-"""Figures, tables and counts of the chapter on twenty candidates."""
+"""The figure and text values of the chapter on twenty candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..display import figures
-from ..display.tables import Frame, Texts
+from ..display.tables import Texts
 
 
 def plot_first(
@@ -31,9 +30,9 @@ def plot_first(
     """
     ranks, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
     figure, (left_ax, right_ax) = figures.panels(1, 2, height=3.6)
-    left_ax.plot(ranks, first, color=figures.marks(["uncorrected"])["uncorrected"]["color"])
-    for depth, style, height in ((k, "-", 0.06), (deep, ":", 0.9)):
-        left_ax.plot(ranks, ranks <= depth, style, color="black", drawstyle="steps-post")
+    left_ax.plot(ranks, first, color="black", linewidth=2.2)
+    for depth, style, height in ((k, "--", 0.06), (deep, ":", 0.9)):
+        left_ax.plot(ranks, ranks <= depth, style, color="#5b5b5b", drawstyle="steps-post")
         left_ax.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
     left_ax.annotate(f"first\namong {n_candidates}", (1.2 * k, 0.36), fontsize=10)
     left_ax.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
@@ -56,31 +55,8 @@ def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Te
     }
 
 
-def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
-    """Properties of lists of candidates: how many differ, repeated items, users' own films."""
-    rows = {
-        "different lists": "lists",
-        "different films in them": "distinct",
-        "films twice in a list": "repeated",
-        "own films in the first 19, users": "users with own",
-    }
-    columns = {}
-    for name, label in names.items():
-        counts, p_value = lists[name], lists[name]["audit"]["items"]
-        columns[label] = [
-            *(f"{counts[key]:,}" for key in rows.values()),
-            f"{counts['own'] / counts['users']:.2f}",
-            f"{sum(counts['positions, single'][:20]):,}",
-            f"{p_value:.2f}" if p_value > 0.001 else "< 0.001",
-        ]
-    last_labels = ["own films in the first 19, mean"]
-    last_labels.append(f"test item in the first 20, of {lists['single']:,} users")
-    last_labels.append("uniform over all films, p-value")
-    return pd.DataFrame({"": [*rows, *last_labels], **columns})
-
-
 def audit_texts(lists: Mapping[str, Any]) -> Texts:
-    """What the text says of the three kinds of lists, beside their table."""
+    """What the text says of the three kinds of lists."""
     random, popular, sasrec = lists["random"], lists["pop"], lists["sasrec"]
     users = random["users"]
     return {
@@ -90,69 +66,9 @@ def audit_texts(lists: Mapping[str, Any]) -> Texts:
         "twenty_own_users": random["users with own"],
         "twenty_users": users,
         "twenty_items": lists["items"],
+        "twenty_p": (random["audit"]["items"], ".2f"),
         "twenty_popular": popular["popular"],
         "twenty_deepest": popular["deepest"],
         "twenty_pop_own": (popular["own"] / popular["users"], ".1f"),
         "twenty_sas_own": (sasrec["own"] / popular["users"], ".1f"),
     }
-
-
-def plot_cost(costs: Frame) -> Figure:
-    """Plot how often the verdict is right by the candidates of each user, at equal cost
-    (:func:`~sampled_book.experiments.candidates.at_equal_cost`); the last row is exact.
-    """
-    by_size = costs[costs["estimator"] != "exact"].pivot(
-        index="n_negatives", columns="estimator", values="probability"
-    )
-    exact_row, n_read = costs.iloc[-1], by_size.index.to_numpy() + 1
-    figure, ax = figures.panels()
-    ax.axhline(exact_row["probability"], color="black", linewidth=2.2)
-    lines = {"reported": by_size["naive"], "corrected": by_size["bias-variance"]}
-    figures.curves(ax, n_read, lines)
-    ax.annotate(
-        f"exact, {exact_row['n_users']} users", (n_read[0], exact_row["probability"] + 0.03)
-    )
-    ax.annotate("reported", (n_read[-3], by_size["naive"].iloc[-3] + 0.05))
-    ax.annotate("corrected", (1.4 * n_read[2], by_size["bias-variance"].iloc[2]))
-    ax.set(xscale="log", ylim=(-0.03, 1), xlabel="candidates of each user, at equal cost")
-    ax.set_ylabel("share of right verdicts")
-    return figure
-
-
-def cost_texts(costs: Frame, sizes: Sequence[int]) -> Texts:
-    """What the text says of few, of many and of all candidates at equal cost."""
-    small_size, large_size = (min(sizes, key=lambda size: abs(size - of)) for of in (19, 99))
-    of = costs.set_index(["estimator", "n_negatives"])
-    naive, corrected, exact_row = (
-        of.loc["naive"].loc[small_size],
-        of.loc["bias-variance"],
-        costs.iloc[-1],
-    )
-    best = corrected["probability"].idxmax()
-    return {
-        "twenty_exact_gap": (float(exact_row["expected"]), "+.4f"),
-        "twenty_few": small_size + 1,
-        "twenty_few_users": int(naive["n_users"]),
-        "twenty_few_gap": (float(naive["expected"]), "+.3f"),
-        "twenty_few_sd": (float(naive["sd"]), ".4f"),
-        "twenty_few_right": (float(naive["probability"]), ".0%"),
-        "twenty_few_corrected": (float(corrected["probability"][small_size]), ".0%"),
-        "twenty_many": large_size + 1,
-        "twenty_many_corrected": (float(corrected["probability"][large_size]), ".0%"),
-        "twenty_best_size": int(best) + 1,
-        "twenty_best_right": (float(corrected["probability"].max()), ".0%"),
-        "twenty_whole_users": int(exact_row["n_users"]),
-        "twenty_whole_right": (float(exact_row["probability"]), ".0%"),
-    }
-
-
-def cheapest_for_auc(ranks: ArrayLike, n_items: int) -> int:
-    """Negatives of each user with which AUC has the least variance for a given number of candidates
-    read.
-
-    >>> cheapest_for_auc([1, 50, 100], 101)
-    1
-    """
-    p = (np.asarray(ranks) - 1) / (n_items - 1)
-    noise = float(np.mean(p * (1 - p)))
-    return min(range(1, 100), key=lambda m: float((p.var() + noise / m) * (m + 1)))

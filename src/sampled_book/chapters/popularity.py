@@ -1,0 +1,147 @@
+"""Figures and tables on popularity of the chapter on random decoys."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sampled_metrics import metric
+
+from ..display import figures
+from ..display.tables import Frame, Texts
+from ..experiments import protocols
+from . import instead
+
+
+def of_best(bench: instead.Bench) -> Frame:
+    """Popular's expected metric as a part of the best recommender's: a row for each data set, a
+    column for each protocol, from the fewest uniform negatives to all items.
+
+    >>> bench = instead.Bench()
+    >>> of_best(bench).loc["lastfm", ["100 uniform", "all items"]].round(2).tolist()
+    [0.49, 0.44]
+    """
+    parts = {}
+    for name in bench.where:
+        means = bench.means(name)
+        parts[name] = means.loc[protocols.POPULAR] / means.max()
+    return pd.DataFrame(parts).T
+
+
+def plot_of_best(parts: Frame) -> Figure:
+    """Plot a row of marks for each data set: darker for more uniform negatives, black for all
+    items, hollow for negatives drawn by popularity.
+
+    >>> columns = ["20 uniform", "100 uniform", "100 by popularity", "all items"]
+    >>> figure = plot_of_best(pd.DataFrame([[0.9, 0.6, 0.3, 0.4]], ["one"], columns))
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['20 uniform', '100 uniform', 'all items', '100 by popularity']
+    """
+    uniform = [name for name in parts if str(name).endswith("uniform")]
+    (drawn,) = (name for name in parts if str(name).endswith("by popularity"))
+    shades = plt.get_cmap("Greys")(np.linspace(0.35, 0.75, len(uniform)))
+    styles = {
+        name: {"marker": marker, "color": shade}
+        for name, marker, shade in zip(uniform, ("o", "s", "^", "v", "P"), shades, strict=False)
+    }
+    styles[protocols.ALL] = {"marker": "D", "color": "black"}
+    styles[drawn] = {"marker": "o", "color": "black", "mfc": "none", "mew": 1.6}
+    figure, ax = figures.panels(height=4.2)
+    places = np.arange(len(parts))
+    for name, style in styles.items():
+        ax.plot(parts[name], places, linestyle="", label=name, markersize=9, **style)
+    ax.set(yticks=places, yticklabels=list(parts.index), ylim=(len(parts) - 0.5, -0.5))
+    ax.grid(axis="y", visible=False)
+    ax.hlines(places, 0, 1, color="#dddddd", linewidth=0.6, zorder=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    ax.set(xlabel="Popular / best recommender", xlim=(0, 1))
+    return figure
+
+
+def depth_table(bench: instead.Bench) -> Frame:
+    """Popular's part of the best among negatives, in the list of k n / m of the catalogue, and in
+    the list of k.
+
+    >>> depth_table(instead.Bench()).set_index("Data").loc["yelp"].round(2).tolist()
+    [2001.0, 0.49, 0.5, 0.19]
+    """
+    k, m = metric(bench.metric_name).k or 1, bench.n_negatives
+    rows = []
+    for name, effects in bench.cell("effects").groupby("data", sort=False):
+        values = effects.set_index("recommender")[["sampled", "deep", "exact"]]
+        parts = values.loc[protocols.POPULAR] / values.max()
+        rows.append((name, round(k * bench.candidates[str(name)] / m), *parts))
+    columns = ["Data", "k n / m", f"{k} of {m}", "k n / m of all", f"{k} of all"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def hits_table(bench: instead.Bench) -> Frame:
+    """Part of the metric that comes from the users with the most popular test items: Popular's, and
+    the mean of the other recommenders', among all items and among negatives.
+
+    >>> hits_table(instead.Bench()).set_index("Data").loc["ml-1m"].round(2).tolist()
+    [1.0, 0.44, 0.62, 0.29]
+    """
+    rows = []
+    for name, effects in bench.cell("effects").groupby("data", sort=False):
+        parts = effects.set_index("recommender")[["top_exact", "top_sampled"]]
+        popular, others = parts.loc[protocols.POPULAR], parts.drop(protocols.POPULAR)
+        rows.append((name, *popular, *others.mean()))
+    m = bench.n_negatives
+    columns = ["Data", "Popular, all", f"Popular, m = {m}", "Others, all", f"Others, m = {m}"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def reversed_table(bench: instead.Bench) -> Frame:
+    """Pairs of recommenders, and how many of them uniform negatives and negatives drawn by
+    popularity order wrongly in expectation.
+
+    >>> reversed_table(instead.Bench()).set_index("Data").loc["ml-1m"].tolist()
+    [36, 1, 7]
+    """
+    rows = []
+    for name in bench.where:
+        counts = instead.reversed_by(bench, name)
+        shown = ("pairs", f"{bench.n_negatives} uniform", f"{bench.n_negatives} by popularity")
+        rows.append((name, *(int(counts[key]) for key in shown)))
+    return pd.DataFrame(rows, columns=["Data", "Pairs", "Uniform", "By popularity"])
+
+
+def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Texts:
+    """What the text says of the figure and of the tables."""
+    m = bench.n_negatives
+    sampled, drawn = parts[f"{m} uniform"], parts[f"{m} by popularity"]
+    exact, uniform = parts[protocols.ALL], [c for c in parts if str(c).endswith("uniform")]
+    falls = (parts[[*uniform, protocols.ALL]].diff(axis=1).iloc[:, 1:] < 0).all(axis=1)
+    rising = parts.loc[parts[uniform[-1]] < exact]
+    sizes = [len(bench.means(name)) for name in bench.where]
+    counted: Texts = {
+        "m": m,
+        "data_sets": len(parts),
+        "per_set": " to ".join(f"{end}" for end in sorted({min(sizes), max(sizes)})),
+        "falls": int(falls.sum()),
+        "rising": ", ".join(rising.index),
+        "rising_most": uniform[-1].removesuffix(" uniform"),
+        "rising_from": ", ".join(f"{value:.0%}" for value in rising[uniform[-1]]),
+        "rising_to": ", ".join(f"{value:.0%}" for value in rising[protocols.ALL]),
+        "below": int((drawn < exact).sum()),
+        "better": int((wrong["By popularity"] < wrong["Uniform"]).sum()),
+        "top_part": f"{100 * protocols.TOP_PART:g}%",
+        "wrong_pairs": int(wrong["Pairs"].sum()),
+        "wrong_uniform": int(wrong["Uniform"].sum()),
+        "wrong_drawn": int(wrong["By popularity"].sum()),
+    }
+    spans = {"near": sampled, "all": exact}
+    spans |= dict(
+        zip(
+            ("hits_all", "hits", "others_all", "others"), hits.iloc[:, 1:].T.to_numpy(), strict=True
+        )
+    )
+    for key, values in spans.items():
+        counted |= {
+            f"{key}_low": (float(values.min()), ".0%"),
+            f"{key}_high": (float(values.max()), ".0%"),
+        }
+    return counted
