@@ -601,7 +601,7 @@ def default_gamma(n_users: int) -> float:
     the average would be ``bias**2 + variance / n_users``, and ``1 / n_users`` the best weight. If
     they were independent draws from the prior, their biases would cancel, and the best weight would
     be 1. For the recommenders of MovieLens the best weight falls about like the square root
-    (chapters 6 and 16 of the book).
+    (the chapter on correcting, in the book).
 
     Parameters
     ----------

@@ -149,13 +149,13 @@ def test_a_plan_is_held_against_the_truth_for_the_last_pair():
 def test_the_halves_of_a_table_are_counted_as_they_are():
     ends = {f"low{end}": 0.1 for end in published.ENDINGS.values()}
     ends |= {f"high{end}": 0.3 for end in published.ENDINGS.values()}
-    rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4], "guess": [0.2, 0.2, 0.1]})
+    rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4]})
     rows = rows.assign(dataset="D", metric="hit@10", printed=[0.4, 0.5, 0.6], **ends)
     orders = pd.DataFrame({"assumption": ["none", "", ""]})
-    texts = published.texts(rows, orders, rows.iloc[:2])
-    assert (texts["pub_settled"], texts["pub_known"], texts["pub_total"]) == (1, 3, 3)
+    texts = published.texts(rows, orders)
+    assert (texts["pub_settled"], texts["pub_known"]) == (1, 3)
+    assert (texts["pub_values"], texts["pub_inside"]) == (3, 2)
     assert texts["pub_outside"] == "C on D"
-    assert texts["pub_wrong"] == 2  # A and B tie in the guess; both are before C there
-    assert texts["pub_wrong_naive"] == 1
-    assert texts["pub_factor"][0] == pytest.approx(2)
-    assert (texts["pub_games"], texts["pub_games_inside"]) == (2, 2)
+    assert texts["pub_out_exact"] == (0.4, ".4f")
+    assert (texts["pub_out_place"], texts["pub_out_exact_place"]) == (1, 1)
+    assert texts["pub_out_methods"] == 3
