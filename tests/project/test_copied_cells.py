@@ -10,15 +10,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def tags(chapter: Path) -> set[str]:
-    """Return all tags of a chapter's cells."""
-    return {tag for cell in jupytext.read(chapter).cells for tag in cell.metadata.get("tags", [])}
-
-
-# Chapters whose setup stands on the page, in a cell with the tag `setup`.
-CHAPTERS = [path for path in sorted((ROOT / "book/chapters").glob("*.md")) if "setup" in tags(path)]
+CHAPTERS = sorted((ROOT / "book/chapters").glob("*.md"))
 # A reader sees what is folded, after a click, and not what is removed.
 REMOVED = {"remove-cell", "remove-input"}
 
