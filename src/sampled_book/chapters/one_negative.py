@@ -98,12 +98,13 @@ def line_texts(n_items: int) -> Texts:
     second = float(metric("ndcg")(2))
     ranks = np.arange(1, n_items + 1)
     many = Protocol(n_items, 99 if n_items > 99 else 9, replacement=True)
-    of_ten = Protocol(n_items, 10, replacement=True)
+    of_ten, of_hundred = (Protocol(n_items, m, replacement=True) for m in (10, 100))
     ten = naive("recall@10", of_ten).expected(ranks)
     texts: Texts = {
         "n": n_items,
         "half": int(np.count_nonzero(ten >= 0.5)),
         "explained_ten": (1 - not_linear(naive("ap", of_ten).expected(ranks)), ".1%"),
+        "explained_hundred": (1 - not_linear(naive("ap", of_hundred).expected(ranks)), ".0%"),
         "second": (second, ".4f"),
         "back": ((0.8 - second) / (1 - second), ".3f"),
         "random": ((1 + second) / 2, ".3f"),
@@ -137,17 +138,21 @@ def pair_texts(ranks: Mapping[str, ArrayLike], metrics: Sequence[str], n_items: 
     return {"leaves": ", ".join(leaves) or "none"}
 
 
-def recommender_texts(recommenders: Mapping[str, RankIntervals]) -> Texts:
-    """AP and AUC of each recommender with one negative, ties averaged over their orders; and the
-    number of negatives from which the last is before the first in AP, its ties broken against it.
+def recommender_texts(recommenders: Mapping[str, RankIntervals], seed: int) -> Texts:
+    """AP and AUC of each recommender with one negative, ties averaged over their orders, and the
+    lead of the first in AUC, in percentage points; and the number of negatives from which the
+    last is before the first in AP, with ties broken at random by `seed`.
     """
     texts: Texts = {}
+    aucs: dict[str, float] = {}
     for name, intervals in recommenders.items():
         auc = intervals.evaluate("auc").mean()
         ap = intervals.sampled_pmf(1).mean(axis=0) @ [1, 1 / 2]
+        aucs[name] = float(auc)
         texts |= {f"one_ap_{name}": (float(ap), ".3f"), f"one_auc_{name}": (float(auc), ".3f")}
     names = list(recommenders)
-    ranks = {name: recommenders[name].ranks("pessimistic") for name in (names[0], names[-1])}
+    texts |= {f"lead_{k}": (100 * (aucs[names[0]] - aucs[k]), ".1f") for k in names[1:]}
+    ranks = {name: recommenders[name].ranks("random", seed) for name in (names[0], names[-1])}
     candidates = recommenders[names[0]].n_candidates
     whole = Protocol(candidates, candidates.min() - 1, replacement=False)
     orders = order_by_negatives(ranks, "ap", whole)
