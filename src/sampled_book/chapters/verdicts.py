@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sampled_metrics import metric
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.verdicts import Verdict
 
 from ..display import figures
@@ -32,6 +33,26 @@ def verdicts(computed: Frame, n_users: int) -> Frame:
     series = pd.Series(verdicts_by_key)
     series.index.names = ["Pair", "Metric", "Column"]
     return series
+
+
+def summed_probability(first: FloatArray, second: FloatArray, values: FloatArray) -> float:
+    """Probability that the first of two recommenders reports more, plus half that of a tie, from
+    the users' distributions of sampled ranks (users, ranks), by Gil-Pelaez's inversion formula.
+    The sum is nearly normal: its characteristic function is negligible after 8 standard deviations.
+
+    >>> bold, steady = np.array([[1.0, 0], [0, 1], [0, 1]]), np.full((300, 2), 0.5)
+    >>> bold = np.repeat(bold, 100, axis=0)
+    >>> round(summed_probability(bold, steady, np.array([1.0, 0.5])), 3) < 0.001
+    True
+    >>> round(summed_probability(steady, steady, np.array([1.0, 0.5])), 3)
+    0.5
+    """
+    variance = sum((p @ values**2 - (p @ values) ** 2).sum() for p in (first, second))
+    t = (np.arange(400) + 0.5) * (8 / 400) / np.sqrt(variance)  # frequencies of the sum
+    log_phi = np.zeros(t.size, dtype=complex)
+    for pmf, side in ((first, 1j), (second, -1j)):
+        log_phi += np.log(pmf @ np.exp(side * np.outer(values, t))).sum(axis=0)
+    return float(0.5 + (np.exp(log_phi).imag / t).sum() * (t[1] - t[0]) / np.pi)
 
 
 def published_table_4() -> Frame:
