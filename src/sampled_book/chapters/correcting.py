@@ -124,6 +124,9 @@ def opening(
     for kind, values in percent.items():
         texts[f"{kind}_order"] = " > ".join(sorted(values, key=lambda u: -values[u]))
         texts |= {f"{kind}_{u.lower()}": (float(v), ".1f") for u, v in values.items()}
+    best, second = sorted(ranks, key=lambda u: -percent["exact"][u])[:2]
+    texts["top_pair"] = f"{best} and {second}"
+    texts["top_gap"] = (float(percent["exact"][best] - percent["exact"][second]), ".1f")
     errors = errors_by_gamma(parsed_metric, protocol, ranks, [n_users], [gamma])
     biases = (abs(percent["sampled"][u] - percent["exact"][u]) for u in ranks)
     texts["sampled_errors"] = spread(biases, ".0f")
