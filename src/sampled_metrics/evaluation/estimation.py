@@ -15,10 +15,11 @@ from .._threads import one_thread
 from .._validate import checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Unstated
+from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..protocol import Weighted
 from ..results import Estimates, source_of
-from . import options, ranges, track_record
+from . import options, ranges, sub_corpus, track_record
 from .ranges import Range
 from .sample import Sample, UserMean
 from .values import WEIGHTED, Values
@@ -61,7 +62,7 @@ class EstimatorRow(NamedTuple):
 
 @one_thread
 def estimate(
-    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
+    log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     replacement: bool | None = None,
@@ -196,6 +197,11 @@ def estimate(
     4           Z  recall@10  0.093 (0.064 to 0.154)
     5           Z        auc  0.748 (0.737 to 0.759)
     """
+    if isinstance(log, SubCorpus):
+        if replacement is not None or efficiency:
+            raise ValueError("replacement and efficiency must be left out for a sub-corpus")
+        parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
+        return sub_corpus.estimate(log, parsed_metrics, gamma, level)
     log = options.opened(log, replacement)
     options.refuse_if_weighted(log, gamma=gamma)
     parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
