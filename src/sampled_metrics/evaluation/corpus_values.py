@@ -18,13 +18,14 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import digamma
 
 from .._validate import FloatArray, IntArray
+from ..estimators import default_gamma
 from ..metrics import Metric
 from ..numerics.distributions import log_hypergeometric
 
 #: Numbers of documents above that are nodes of the prior one by one.
 _FINE = 150
-#: Weights of the variance to choose from.
-GAMMAS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+#: Weights of the variance to choose from, as parts of the default for independent negatives.
+_PARTS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Values:
     middle : ndarray of float, shape (p, m + 1)
         v(x).
     low, high : ndarray of float, shape (p, m + 1)
-        Values whose expectations are at most, and at least, the metric at every rank.
+        Values whose expectations are at most, and at least, the metric at every rank. That holds
+        at all nodes of the prior, and to within 0.0002 between them.
     """
 
     positions: IntArray
@@ -169,8 +171,9 @@ def values(
 ) -> tuple[Values, float]:
     """Values for `positions`, and gamma.
 
-    By default gamma makes the range of the mean narrow at the prior: bounds of the bias at both
-    ends, and two standard errors of a mean over `n_queries`.
+    By default gamma is the part of :func:`~sampled_metrics.estimators.default_gamma` with the
+    narrowest range at the prior: bounds of the bias at both ends, and two standard errors of a mean
+    over `n_queries`.
     """
     places = np.unique(positions)
     x = np.arange(n_sampled + 1)
@@ -184,7 +187,8 @@ def values(
     middle = low = high = np.zeros((places.size, n_sampled + 1))
     if counted.size:
         if gamma is None:
-            gamma = min(GAMMAS, key=lambda g: _width(sampling, targets[:, :1], g, n_queries))
+            choices = [part * default_gamma(n_queries) for part in _PARTS]
+            gamma = min(choices, key=lambda g: _width(sampling, targets[:, :1], g, n_queries))
         fitted, errors = _with_errors(sampling, targets, gamma)
         is_counted = np.isin(places, counted)
         middle, low, high = (np.zeros((places.size, n_sampled + 1)) for _ in range(3))

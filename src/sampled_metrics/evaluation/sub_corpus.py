@@ -208,14 +208,14 @@ def estimate(
     for metric in metrics:
         for name, found in totals(log, metric, gamma)[0].items():
             low, high = found.range(confidence)
-            # Rounding errors aside, the metric of the whole corpus is in [0, 1].
             low, high = max(low, 0.0), min(high, 1.0)
+            value = min(max(found.middle.value, low), high)  # corrections may leave [0, 1]
             rows.append(
                 {
                     "recommender": name,
                     "metric": metric.name,
                     "reported": found.reported,
-                    "estimate": found.middle.value,
+                    "estimate": value,
                     "standard_error": found.middle.error,
                     "typical_low": np.nan,
                     "typical_high": np.nan,
@@ -223,7 +223,7 @@ def estimate(
                     "possible_high": high,
                     "assumption": NONE,
                     "warrant": LARGE_SAMPLE,
-                    "quote": f"{found.middle.value:.3f} ({_ranges.written(low, high)})",
+                    "quote": f"{value:.3f} ({_ranges.written(low, high)})",
                     "users": len(log.queries),
                 }
             )

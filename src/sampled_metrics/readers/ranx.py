@@ -98,8 +98,8 @@ def _sub_corpus(
     runs = {recommender or getattr(run, "name", None) or "system": run}
     if isinstance(run, Mapping):
         values = [value.to_dict() if hasattr(value, "to_dict") else value for value in run.values()]
-        if all(isinstance(v, Mapping) and all(isinstance(w, Mapping) for w in v.values())
-               for v in values) and any(values):  # fmt: skip
+        inner = [one for value in values if isinstance(value, Mapping) for one in value.values()]
+        if any(isinstance(one, Mapping) for one in inner):
             runs = dict(run)
     tables = [_nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
     rows, judged = pd.concat(tables, ignore_index=True), _nested(qrels, "qrels", "rel")
