@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 import sampled_metrics as sm
 from sampled_metrics.adaptive import Stratified
+from sampled_metrics.cli import main
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.evaluation import corpus_values
 from sampled_metrics.evaluation.sub_corpus import totals
@@ -307,3 +308,25 @@ def test_a_document_twice_and_missing_systems_are_refused(tmp_path):
         sm.estimate(alone, ["rr"], gamma=0)
     with pytest.raises(ValueError, match="must be left out for a sub-corpus"):
         sm.compare(alone, "rr", estimator="naive")
+
+
+def test_the_commands(tmp_path, capsys):
+    runs, qrels = large(shifts=(6.0, -1.0))
+    lines = [
+        f"{q} Q0 {d} 0 {score!r} {name}\n"
+        for name, run in runs.items() for q, scores in run.items() for d, score in scores.items()
+    ]  # fmt: skip
+    run, judged, page = (str(tmp_path / name) for name in ("run", "qrels", "page.html"))
+    (tmp_path / "run").write_text("".join(lines))
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{q[1:]} 1\n" for q in qrels))
+    options = ["--qrels", judged, "--corpus-size", "300", "--quiet"]
+    assert main(["compare", run, "--metric", "ndcg@10", *options]) == 0
+    assert capsys.readouterr().out.startswith("A beats B on NDCG@10 (large sample")
+    metrics = ["--metrics", "recall@10", "--report", page]
+    assert main(["estimate", run, *metrics, *options, "--format", "csv"]) == 0
+    assert "\nA,recall@10,1.0," in capsys.readouterr().out
+    assert "A beats B" in (tmp_path / "page.html").read_text()
+    assert main(["compare", run, "--metric", "rr", "--qrels", judged]) == 2
+    assert "--corpus-size is missing" in capsys.readouterr().err
+    assert main(["compare", run, "--metric", "rr", *options, "--n-items", "9"]) == 2
+    assert "--n-items must be left out" in capsys.readouterr().err
