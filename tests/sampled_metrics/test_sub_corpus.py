@@ -306,6 +306,8 @@ def test_a_document_twice_and_missing_systems_are_refused(tmp_path):
         sm.compare(alone, "rr")
     with pytest.raises(ValueError, match="gamma must be"):
         sm.estimate(alone, ["rr"], gamma=0)
+    with pytest.raises(ValueError, match="only estimate and compare"):
+        sm.estimate_each(alone, ["rr"])
     with pytest.raises(ValueError, match="must be left out for a sub-corpus"):
         sm.compare(alone, "rr", estimator="naive")
 

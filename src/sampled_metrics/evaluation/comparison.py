@@ -153,6 +153,10 @@ def compare(
           beside a proof, if the metric needs no correction, if users have several relevant items,
           and for adaptive designs.
 
+        For runs over one sub-corpus, see :func:`estimate`: a verdict has the warrant "large sample"
+        where the range of the difference excludes 0. The ranges of all pairs hold together with the
+        confidence, by Bonferroni's method.
+
         Its notes say which assumptions the log contradicts. For a log with a column n_above only
         AUC is compared, by Student's test of the users' differences, with Holm's method for several
         pairs and the warrant "large sample". If two recommenders share negatives, their users'

@@ -169,6 +169,17 @@ def estimate(
         Every metric, AUC too, is estimated by "bias-variance" for the outcomes of the design. The
         identification interval is proved as for fixed samples.
 
+        **One sub-corpus for all queries.** Runs that :func:`~sampled_metrics.readers.trec` or
+        :func:`~sampled_metrics.readers.ranx` read with `corpus_size` are the systems, and their
+        queries the users. The estimate is by "bias-variance" for a prior in which each doubling of
+        the rank counts the same. Its standard error comes from a jackknife over the sampled
+        documents, which allows for documents above the relevant ones of many queries, and from the
+        spread of the queries. possible_low and possible_high are a range by Student's distribution
+        (warrant "large sample") that also bounds the bias of the correction at every rank. It is
+        for the exact metric over a population that the queries were drawn from, and with more
+        confidence than stated over the queries at hand. It needs many queries and many sampled
+        documents. `assumption`, `identification` and `progress` change nothing there.
+
         The notes say what is left out, and why.
 
     Raises
