@@ -10,9 +10,10 @@ import secrets
 import select
 import stat
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ._validate import shortened
 
@@ -106,3 +107,33 @@ def put(path: Path, content: bytes) -> Path:
 def named(path: object) -> str:
     """A path for an error message."""
     return shortened(str(path), 300)
+
+
+class OutputFiles:
+    """The files that a command writes: all of them appear, complete, or none."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._targets: set[Path] = set()
+
+    def add(self, path: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
+        """Check that a file can be written, and return the temporary path to write to."""
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise ValueError(f"{path} must be a file to write to, not a folder or a device")
+        if target in self._targets:
+            raise ValueError(f"{path} is named for two outputs")
+        if any(name is not None and Path(name).resolve() == target for name in inputs):
+            raise ValueError(f"{path} is an input, and would be overwritten")
+        try:
+            temporary_path = self._open.enter_context(replacing(target))
+        except OSError as problem:
+            raise ValueError(f"{path} cannot be written: {problem.strerror}") from None
+        self._targets.add(target)
+        return temporary_path
+
+    def __enter__(self) -> OutputFiles:
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._open.__exit__(*problem)

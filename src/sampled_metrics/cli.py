@@ -14,7 +14,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._confidence import CONFIDENCE
-from ._files import FORMATS, SUFFIXES, replacing
+from ._files import FORMATS, SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
     from .adaptive import Adaptive
     from .bounds.assumption import Assumption
     from .log.compact import Log
+    from .log.sub_corpus import SubCorpus
     from .results import Result
 
 _LONGEST = 1_000  # characters of an error or a warning
@@ -88,36 +89,6 @@ class _Parser(argparse.ArgumentParser):
         return sentence
 
 
-class _Files:
-    """The files that a command writes: all of them appear, complete, or none."""
-
-    def __init__(self) -> None:
-        self._open = ExitStack()
-        self._targets: set[Path] = set()
-
-    def add(self, path: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
-        """Check that a file can be written, and return the temporary path to write to."""
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            raise ValueError(f"{path} must be a file to write to, not a folder or a device")
-        if target in self._targets:
-            raise ValueError(f"{path} is named for two outputs")
-        if any(name is not None and Path(name).resolve() == target for name in inputs):
-            raise ValueError(f"{path} is an input, and would be overwritten")
-        try:
-            temporary_path = self._open.enter_context(replacing(target))
-        except OSError as problem:
-            raise ValueError(f"{path} cannot be written: {problem.strerror}") from None
-        self._targets.add(target)
-        return temporary_path
-
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        self._open.__exit__(*problem)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
@@ -137,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser.parse_args(argv, arguments)
         arguments.progress = not getattr(arguments, "quiet", True)
-        with _warnings_as_lines(), _Files() as files:
+        with _warnings_as_lines(), OutputFiles() as files:
             arguments.run(arguments, files)
             sys.stdout.flush()
     except SystemExit as end:  # after --help and --version
@@ -155,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
+def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
     if arguments.all and arguments.estimators:
@@ -185,7 +156,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     _show(estimates, table_path, arguments)
 
 
-def _compare(arguments: argparse.Namespace, files: _Files) -> None:
+def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
     log, table_path, page_path = _opened(arguments, files)
@@ -199,7 +170,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
     _show(comparison, table_path, arguments)
 
 
-def _published(arguments: argparse.Namespace, files: _Files) -> None:
+def _published(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .published_tables import published
     from .results import Orders
 
@@ -213,7 +184,7 @@ def _published(arguments: argparse.Namespace, files: _Files) -> None:
     _show(result, table_path, arguments)
 
 
-def _plan(arguments: argparse.Namespace, files: _Files) -> None:
+def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .log_plans import curve_log, plan
     from .results import Result
 
@@ -232,7 +203,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     _show(shown, table_path, arguments)
 
 
-def _rank(arguments: argparse.Namespace, files: _Files) -> None:
+def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .metrics import metric
     from .ranking.files import rank
 
@@ -259,7 +230,7 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _audit(arguments: argparse.Namespace, files: _Files) -> None:
+def _audit(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .auditing import audit
 
     table_path = _table(arguments, files, [arguments.negatives, arguments.positives])
@@ -272,7 +243,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
     _show(result, table_path, arguments)
 
 
-def _example(arguments: argparse.Namespace, files: _Files) -> None:
+def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .example import write_example
 
     paths = write_example(arguments.folder, arguments.seed)
@@ -292,7 +263,9 @@ def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
     return None if arguments.assume == "nothing" else str(arguments.assume)
 
 
-def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
+def _opened(
+    arguments: argparse.Namespace, files: OutputFiles
+) -> tuple[Any, Path | None, Path | None]:
     """The log and the paths of table and page, checked before any work."""
     from .log.sources import files as files_of
     from .metrics import metric
@@ -307,7 +280,21 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 
         page_path = files.add(Path(arguments.report), inputs)
         import_figures()
+    if getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None):
+        return _sub_corpus(arguments), table_path, page_path
     return _log(arguments), table_path, page_path
+
+
+def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
+    from .readers import trec
+
+    for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
+        if getattr(arguments, name) is None:
+            raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
+    for name in ("n_items", "n_negatives", "replacement", "adaptive"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
+    return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
 
 
 def _log(arguments: argparse.Namespace) -> Log:
@@ -340,7 +327,7 @@ def _design(arguments: argparse.Namespace) -> Adaptive:
 
 
 def _table(
-    arguments: argparse.Namespace, files: _Files, inputs: Sequence[str | Path | None]
+    arguments: argparse.Namespace, files: OutputFiles, inputs: Sequence[str | Path | None]
 ) -> Path | None:
     """The path to write the table to; None if it is printed."""
     _format(arguments)
@@ -569,6 +556,9 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "included; also of the log, if it has no column of this name")
     else:
         add("LOG", LOG)
+        add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
+            "query, one sub-corpus of the relevant documents and a sample of the others")
+        add("--corpus-size N", "documents of the whole corpus; needed beside --qrels")
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
     add("--n-negatives M",
@@ -608,7 +598,7 @@ def _output_options(add: partial[None], confidence: str) -> None:
 class _Command:
     """A command, the texts of its help, and an example that works as pasted."""
 
-    run: Callable[[argparse.Namespace, _Files], None]
+    run: Callable[[argparse.Namespace, OutputFiles], None]
     add_options: Callable[[partial[None]], None]
     summary: str
     details: str

@@ -16,9 +16,10 @@ from .._threads import one_thread
 from .._validate import as_written, checked_confidence
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
+from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..results import Comparison, source_of, table_of
-from . import judging, options, track_record
+from . import judging, options, sub_corpus, track_record
 from .sample import Sample, UserMean, difference
 from .values import Values
 
@@ -49,7 +50,7 @@ class ComparisonRow(NamedTuple):
 
 @one_thread
 def compare(
-    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
+    log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
     metric: str | Metric,
     *,
     replacement: bool | None = None,
@@ -152,6 +153,10 @@ def compare(
           beside a proof, if the metric needs no correction, if users have several relevant items,
           and for adaptive designs.
 
+        For runs over one sub-corpus, see :func:`estimate`: a verdict has the warrant "large sample"
+        where the range of the difference excludes 0. The ranges of all pairs hold together with the
+        confidence, by Bonferroni's method.
+
         Its notes say which assumptions the log contradicts. For a log with a column n_above only
         AUC is compared, by Student's test of the users' differences, with Holm's method for several
         pairs and the warrant "large sample". If two recommenders share negatives, their users'
@@ -180,6 +185,11 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
+    if isinstance(log, SubCorpus):
+        if replacement is not None or estimator is not None:
+            raise ValueError("replacement and estimator must be left out for a sub-corpus")
+        (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
+        return sub_corpus.compare(log, parsed_metric, gamma, level)
     log = options.opened(log, replacement)
     (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
     options.refuse_if_weighted(log, estimator=estimator, gamma=gamma)

@@ -15,10 +15,11 @@ from .._threads import one_thread
 from .._validate import checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Unstated
+from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..protocol import Weighted
 from ..results import Estimates, source_of
-from . import options, ranges, track_record
+from . import options, ranges, sub_corpus, track_record
 from .ranges import Range
 from .sample import Sample, UserMean
 from .values import WEIGHTED, Values
@@ -61,7 +62,7 @@ class EstimatorRow(NamedTuple):
 
 @one_thread
 def estimate(
-    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
+    log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     replacement: bool | None = None,
@@ -168,6 +169,17 @@ def estimate(
         Every metric, AUC too, is estimated by "bias-variance" for the outcomes of the design. The
         identification interval is proved as for fixed samples.
 
+        **One sub-corpus for all queries.** Runs that :func:`~sampled_metrics.readers.trec` or
+        :func:`~sampled_metrics.readers.ranx` read with `corpus_size` are the systems, and their
+        queries the users. The estimate is by "bias-variance" for a prior in which each doubling of
+        the rank counts the same. Its standard error comes from a jackknife over the sampled
+        documents, which allows for documents above the relevant ones of many queries, and from the
+        spread of the queries. possible_low and possible_high are a range by Student's distribution
+        (warrant "large sample") that also bounds the bias of the correction at every rank. It is
+        for the exact metric over a population that the queries were drawn from, and with more
+        confidence than stated over the queries at hand. It needs many queries and many sampled
+        documents. `assumption`, `identification` and `progress` change nothing there.
+
         The notes say what is left out, and why.
 
     Raises
@@ -196,6 +208,11 @@ def estimate(
     4           Z  recall@10  0.093 (0.064 to 0.154)
     5           Z        auc  0.748 (0.737 to 0.759)
     """
+    if isinstance(log, SubCorpus):
+        if replacement is not None or efficiency:
+            raise ValueError("replacement and efficiency must be left out for a sub-corpus")
+        parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
+        return sub_corpus.estimate(log, parsed_metrics, gamma, level)
     log = options.opened(log, replacement)
     options.refuse_if_weighted(log, gamma=gamma)
     parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)

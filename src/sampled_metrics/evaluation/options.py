@@ -16,6 +16,7 @@ from ..adaptive import Adaptive
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..log.read import read_log
+from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from .sample import Sample
@@ -26,9 +27,14 @@ if TYPE_CHECKING:
 
 
 def opened(
-    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
+    log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
+    replacement: bool | None,
 ) -> Log:
     """A log, read from its source if necessary."""
+    if isinstance(log, SubCorpus):
+        raise ValueError(
+            "a sub-corpus has no table of estimators: only estimate and compare take one"
+        )
     if not isinstance(log, Log):
         return read_log(log, replacement=replacement)
     if replacement not in (None, log.replacement):

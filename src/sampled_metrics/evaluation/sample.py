@@ -108,7 +108,8 @@ class Sample:
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
                 "shared_negatives must be False for an identification interval or a verdict, got "
-                f"True: the proof needs independent negatives for each user; {instead}"
+                f"True: the proof needs independent negatives for each user; {instead}, and "
+                "readers.trec with corpus_size reads runs over one sub-corpus"
             )
         if self.log.fixed_sample_size:
             return

@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, overload
 
+from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import judged_run, real_column
+from .trec import QUERY
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame:
+@overload
+def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame: ...
+
+
+@overload
+def ranx(
+    run: Any,
+    qrels: Any,
+    *,
+    recommender: str | None = None,
+    corpus_size: int,
+    kept: Collection[object] = (),
+) -> SubCorpus: ...
+
+
+def ranx(
+    run: Any,
+    qrels: Any,
+    *,
+    recommender: str | None = None,
+    corpus_size: int | None = None,
+    kept: Collection[object] = (),
+) -> pd.DataFrame | SubCorpus:
     """Read a ``Run`` and ``Qrels`` of the library ranx.
 
     Parameters
     ----------
     run : ranx.Run, or mapping of query to mapping of document to score
-        The form of ``Run.to_dict()`` and ranx's JSON files.
+        The form of ``Run.to_dict()`` and ranx's JSON files, and of runs of pytrec_eval. With
+        `corpus_size` also a mapping of system to such runs.
     qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
-        A document is relevant if its relevance is at least 1, as in ranx.
+        A document is relevant if its relevance is at least 1, as in ranx; with `corpus_size`, if
+        it is above 0, as in trec_eval.
     recommender : str, optional
         By default the run's name.
+    corpus_size, kept : optional
+        As for :func:`trec`, if the runs rank one sub-corpus for all queries.
 
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`; user is the query and item the document.
+        As from :func:`from_scores`; user is the query and item the document. With `corpus_size` a
+        sub-corpus, as from :func:`trec`.
 
     Raises
     ------
     ValueError
         If an argument has another type, a score is not a number, or a relevant document is not in
-        the run.
+        the run, and as :func:`trec` with `corpus_size`.
 
     See Also
     --------
@@ -44,12 +73,43 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
     >>> ranx({"q1": {"d1": 0.1, "d2": 0.9}}, {"q1": {"d1": 1}}, recommender="bm25")
       recommender user item  n_better  n_tied  n_negatives
     0        bm25   q1   d1         1       0            1
+
+    The three documents are a sub-corpus of 100; d1 was kept, and the others are a sample:
+
+    >>> run = {"q1": {"d1": 0.5, "d2": 0.9, "d3": 0.1}, "q2": {"d1": 0.8, "d2": 0.2, "d3": 0.3}}
+    >>> judged = {"q1": {"d1": 1}, "q2": {"d1": 1}}
+    >>> ranx(run, judged, recommender="bm25", corpus_size=100)
+    SubCorpus(corpus_size=100, n_kept=1, n_sampled=2, queries=('q1', 'q2'), notes=())
     """
+    if corpus_size is not None:
+        return _sub_corpus(run, qrels, recommender, corpus_size, kept)
     rows = _nested(run, "run", "score")
     rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
     judged = _nested(qrels, "qrels", "relevance")
     judged["relevance"] = real_column(judged, "relevance", "qrels")
     return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
+
+
+def _sub_corpus(
+    run: Any, qrels: Any, recommender: str | None, corpus_size: int, kept: Collection[object]
+) -> SubCorpus:
+    import pandas as pd
+
+    runs = {recommender or getattr(run, "name", None) or "system": run}
+    if isinstance(run, Mapping):
+        values = [value.to_dict() if hasattr(value, "to_dict") else value for value in run.values()]
+        inner = [one for value in values if isinstance(value, Mapping) for one in value.values()]
+        if any(isinstance(one, Mapping) for one in inner):
+            runs = dict(run)
+    tables = [_nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
+    rows, judged = pd.concat(tables, ignore_index=True), _nested(qrels, "qrels", "rel")
+    if rows.empty:
+        raise ValueError("run must rank a document for a query, got none")
+    rows["score"] = real_column(rows, "score", "run")
+    judged["rel"] = real_column(judged, "rel", "qrels")
+    return sub_corpus(
+        rows.rename(columns=QUERY), judged.rename(columns=QUERY), corpus_size, kept, "run"
+    )
 
 
 def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:

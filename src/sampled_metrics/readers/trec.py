@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from .._files import named
 from ..log.columns import refuse_twice
+from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import KEY, judged_run, real_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_RUN = ["user", "Q0", "item", "rank", "score", "recommender"]
+#: Columns of a log in the words of retrieval.
+QUERY = {"recommender": "system", "user": "query", "item": "document"}
 
-def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
+
+@overload
+def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame: ...
+
+
+@overload
+def trec(
+    run: str | Path | Sequence[str | Path],
+    qrels: str | Path,
+    *,
+    corpus_size: int,
+    kept: Collection[str] = (),
+) -> SubCorpus: ...
+
+
+def trec(
+    run: str | Path | Sequence[str | Path],
+    qrels: str | Path,
+    *,
+    corpus_size: int | None = None,
+    kept: Collection[str] = (),
+) -> pd.DataFrame | SubCorpus:
     """Read a run and relevance judgements in the text formats of TREC.
 
     Parameters
@@ -26,21 +52,32 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
     run : str or Path
         Lines ``qid Q0 docid rank score tag``, separated by white space. As in trec_eval, documents
         are ordered by score and the rank is ignored; equal scores are kept as ties. The tag names
-        the recommender; a file may hold several.
+        the recommender; a file may hold several. With `corpus_size` several files are allowed.
     qrels : str or Path
         Lines ``qid 0 docid rel``. A document is relevant if rel is above 0, and irrelevant if it
         was not judged.
+    corpus_size : int, optional
+        Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
+        document that is relevant to some query, and a uniform sample of the others, as in
+        NanoBEIR. Each query must have all of its documents.
+    kept : collection of str
+        With `corpus_size`, documents of the sub-corpus that were kept on purpose although they are
+        relevant to no query, such as judged ones. All others count as sampled.
 
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`; user is the qid and item the docid, both text.
+        As from :func:`from_scores`; user is the qid and item the docid, both text. With
+        `corpus_size` a sub-corpus, which :func:`~sampled_metrics.estimate` and
+        :func:`~sampled_metrics.compare` take.
 
     Raises
     ------
     ValueError
         If a file cannot be read, a line has other fields, a score or rel is not a number, a
-        document appears twice, or a relevant document is not in the run.
+        document appears twice, or a relevant document is not in the run. With `corpus_size` also
+        if it does not exceed the documents of the run, a query lacks documents or has no relevant
+        one, or `kept` holds others.
 
     See Also
     --------
@@ -58,11 +95,41 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
       recommender user item  n_better  n_tied  n_negatives
     0        bm25   q1   d2         0       1            2
     """
-    rows = _lines(run, ["user", "Q0", "item", "rank", "score", "recommender"])
+    if corpus_size is not None:
+        return _sub_corpus(run, qrels, corpus_size, kept)
+    if not isinstance(run, (str, Path)):
+        raise ValueError(f"run must be one file, unless there is a corpus_size, got {len(run)}")
+    rows = _lines(run, _RUN)
+    judged = _judged(qrels)
+    return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], str(run))
+
+
+def _judged(qrels: str | Path) -> pd.DataFrame:
     judged = _lines(qrels, ["user", "0", "item", "rel"])
     judged["rel"] = real_column(judged, "rel", str(qrels))
     refuse_twice(judged, ["user", "item"], str(qrels))
-    return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], str(run))
+    return judged
+
+
+def _sub_corpus(
+    run: str | Path | Sequence[str | Path],
+    qrels: str | Path,
+    corpus_size: int,
+    kept: Collection[str],
+) -> SubCorpus:
+    import pandas as pd
+
+    paths = [run] if isinstance(run, (str, Path)) else list(run)
+    tables = [_lines(path, _RUN) for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        table["score"] = real_column(table, "score", str(path))
+    if not tables:
+        raise ValueError("run must name a file, got none")
+    rows = pd.concat([table.astype(dict.fromkeys(KEY, str)) for table in tables])
+    return sub_corpus(
+        rows.rename(columns=QUERY), _judged(qrels).astype({"user": str, "item": str})
+        .rename(columns=QUERY), corpus_size, kept, " and ".join(map(str, paths)),
+    )  # fmt: skip
 
 
 def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:

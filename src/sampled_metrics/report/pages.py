@@ -7,15 +7,16 @@ from typing import Any
 
 from .. import evaluation
 from ..log.compact import Log
+from ..log.sub_corpus import SubCorpus
 from ..results import Comparison, Estimates
 
 
-def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
+def with_verdicts(estimates: Estimates, log: Log | SubCorpus, **options: Any) -> Estimates:
     """Add the verdicts on each pair to the page of estimates.
 
     `options` are those of :func:`~sampled_metrics.compare`, as given to `estimate`.
     """
-    if len(log.recommenders) < 2:
+    if estimates.frame["recommender"].nunique() < 2:
         note = "verdicts are left out: there is one recommender only"
         return replace(estimates, notes=(*estimates.notes, note))
     metric_names = estimates.frame["metric"].unique()
@@ -25,7 +26,7 @@ def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
     return replace(estimates, comparisons=comparisons)
 
 
-def with_estimates(comparison: Comparison, log: Log, **options: Any) -> Comparison:
+def with_estimates(comparison: Comparison, log: Log | SubCorpus, **options: Any) -> Comparison:
     """Add each recommender's estimates to the page of a comparison.
 
     `options` are those of :func:`~sampled_metrics.estimate`, as given to `compare`.

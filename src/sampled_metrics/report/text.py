@@ -287,6 +287,8 @@ def _comparison_sentence(row: Mapping[Hashable, Any], compared_metric: Metric) -
         hint = f"; Student's paired interval favours {favoured} ({LARGE_SAMPLE})"
     elif favoured:
         hint = f"; {favoured} is ahead with probability {record}"
+    if np.isnan(row["detectable"]):
+        return f"{pair_name(row, 'or')} {scope}: unknown{hint}."
     provable = f"This log can prove differences above about {row['detectable']:.3f}."
     return f"{pair_name(row, 'or')} {scope}: unknown{hint}. {provable} {proof}"
 

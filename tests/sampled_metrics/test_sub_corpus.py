@@ -1,0 +1,334 @@
+"""Runs over one sub-corpus: by enumeration of all samples, and by removing documents from runs."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+import sampled_metrics as sm
+from sampled_metrics.adaptive import Stratified
+from sampled_metrics.cli import main
+from sampled_metrics.estimators import bias_variance
+from sampled_metrics.evaluation import corpus_values
+from sampled_metrics.evaluation.sub_corpus import totals
+
+METRICS = ["recall@2", "hit@1", "rr", "ndcg@3", "ndcg", "ap", "ap@3", "precision@2", "auc"]
+OTHERS, SAMPLED = 6, 3
+QRELS = {"q1": {"r1": 1}, "q2": {"r1": 1, "r2": 1}, "q3": {"r3": 1}}
+KEPT = ["r1", "r2", "r3"]
+SAMPLES = list(combinations([f"s{i}" for i in range(OTHERS)], SAMPLED))
+
+
+def corpus(seed):
+    """Scores of all 9 documents for each query; s0 is a hub, above most documents of all."""
+    rng = np.random.default_rng(seed)
+    documents = [*KEPT, *(f"s{i}" for i in range(OTHERS))]
+    bonus = np.where(np.array(documents) == "s0", 1.5, 0.0)
+    return {
+        query: dict(zip(documents, (rng.normal(size=9) + bonus).tolist(), strict=True))
+        for query in QRELS
+    }
+
+
+def cut(run, documents):
+    return {q: {d: scores[d] for d in documents} for q, scores in run.items()}
+
+
+def ranks_of(scores, relevant):
+    """True ranks of the relevant documents, best first, and the numbers of kept ones above."""
+    order = sorted(scores, key=scores.get, reverse=True)
+    ranks = sorted(order.index(document) + 1 for document in relevant)
+    kept = [sum(d in KEPT for d in order[: rank - 1]) for rank in ranks]
+    return ranks, kept
+
+
+def slow_estimate(run, sampled, metric, values, rows):
+    """The mean over queries of the values, in exact fractions, by sorting."""
+    total = Fraction(0)
+    for query, scores in run.items():
+        kept_scores = {d: scores[d] for d in (*KEPT, *sampled)}
+        n_relevant = len(QRELS[query])
+        ranks, kept = ranks_of(kept_scores, QRELS[query])
+        for j, (rank, above) in enumerate(zip(ranks, kept, strict=True), start=1):
+            value = Fraction(
+                float(rows[values.positions.tolist().index(above + 1), rank - 1 - above])
+            )
+            total += value * Fraction(float(factor_by_definition(metric, j, n_relevant)))
+            if metric.kind == "auc":
+                total += Fraction(1, n_relevant) * (1 + Fraction(j, 9 - n_relevant))
+    return total / len(run)
+
+
+def factor_by_definition(metric, j, n_relevant):
+    """A term of the metric at the best rank it can have, divided by its function of the rank."""
+    if metric.kind == "auc":
+        return 1 / (n_relevant * (9 - n_relevant))
+    if metric.k is not None and metric.k < j:  # any rank that counts gives the factor: take j = 1
+        return {"ap": j / min(n_relevant, metric.k)}.get(
+            metric.kind, factor_by_definition(metric, 1, n_relevant) * (metric.kind != "hit")
+        )
+    function = {"ap": 1 / j, "rr": 1 / j, "ndcg": 1 / np.log2(j + 1)}.get(metric.kind, 1)
+    return metric.term(j, j, n_relevant) / function
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", METRICS)
+def test_all_samples_of_a_tiny_corpus(name, seed):
+    """Jackknife, its variance and both ends of the range, over all 20 samples of 3 of 6."""
+    metric, run = sm.metric(name), corpus(seed)
+    truth = np.mean([metric.of_set(ranks_of(scores, QRELS[q])[0], 9) for q, scores in run.items()])
+    estimates, variances, ends = [], [], []
+    for sample in SAMPLES:
+        sub = sm.readers.ranx(cut(run, [*KEPT, *sample]), QRELS, corpus_size=9, kept=KEPT)
+        assert (sub.n_kept, sub.n_sampled, sub.n_others) == (3, SAMPLED, OTHERS)
+        found, _ = totals(sub, metric, 0.3)
+        values, _ = corpus_values.values(metric, OTHERS, 2, [1, 2, 3], 3, 0.3)
+        (evaluated,) = found.values()
+        ends_and_estimate = ("low", "middle", "high")
+        for part, rows in ((getattr(evaluated, e), getattr(values, e)) for e in ends_and_estimate):
+            left = [
+                slow_estimate(run, [s for s in sample if s != d], metric, values, rows)
+                for d in sample
+            ]
+            assert np.allclose(part.by_document, [float(value) for value in left], atol=1e-12)
+            mean = sum(left) / SAMPLED
+            assert part.value == pytest.approx(float(mean), abs=1e-12)
+            variance = (1 - Fraction(SAMPLED - 1, OTHERS)) * sum((t - mean) ** 2 for t in left)
+            assert part.variances[0] == pytest.approx(float(variance), abs=1e-12)
+            if part is evaluated.middle:
+                estimates.append(mean)
+                variances.append(variance)
+        ends.append((evaluated.low.value, evaluated.high.value))
+    centre = sum(estimates) / len(SAMPLES)
+    true_variance = sum((t - centre) ** 2 for t in estimates) / len(SAMPLES)
+    assert sum(variances) / len(SAMPLES) >= true_variance
+    low, high = np.mean(ends, axis=0)
+    assert low - 1e-9 <= truth <= high + 1e-9
+    if name == "auc":
+        assert float(centre) == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("n_drawn", [1, 2, 4])
+def test_the_variance_of_any_function_of_a_sample_is_bounded(n_drawn):
+    """The theorem for functions of samples that are no estimates, in exact fractions."""
+    rng, n = np.random.default_rng(n_drawn), OTHERS
+    for _ in range(20):
+        numbers = {
+            frozenset(sample): Fraction(int(rng.integers(-9, 10)))
+            for sample in combinations(range(n), n_drawn)
+        }
+        means, variances = [], []
+        for sample in combinations(range(n), n_drawn + 1):
+            left = [numbers[frozenset(sample) - {d}] for d in sample]
+            means.append(sum(left) / len(left))
+            gaps = sum((t - means[-1]) ** 2 for t in left)
+            variances.append((1 - Fraction(n_drawn, n)) * gaps)
+        centre = sum(means) / len(means)
+        assert sum(variances) >= sum((t - centre) ** 2 for t in means)
+
+
+@pytest.mark.parametrize("name", ["recall@3", "ndcg@4", "rr"])
+def test_values_are_those_of_a_stratified_design(name):
+    n_others, n_sampled, n_kept = 40, 8, 5
+    weights = 1 / np.arange(1.0, n_others + 2)
+    design = Stratified(n_others + n_kept, n_kept - 1, n_sampled, replacement=False)
+    prior = dict(enumerate((weights / weights.sum()).tolist(), start=1))
+    expected = bias_variance(name, design, gamma=0.05, prior=prior).values
+    found, _ = corpus_values.values(sm.metric(name), n_others, n_sampled, [1, 3, 5], 50, 0.05)
+    np.testing.assert_allclose(found.middle, expected[[0, 2, 4]], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["recall@10", "ndcg@100", "rr", "ndcg"])
+@pytest.mark.parametrize("gamma", [None, 0.01])
+def test_both_ends_bound_the_bias_at_every_rank(name, gamma):
+    """Also at the ranks that are no nodes of the prior, by another hypergeometric distribution."""
+    n_others, n_sampled, positions = 1_500, 200, np.array([1, 4, 30])
+    metric = sm.metric(name)
+    values, _ = corpus_values.values(metric, n_others, n_sampled, positions, 100, gamma)
+    above = np.arange(n_others + 1)
+    b, x = above[:, np.newaxis], np.arange(n_sampled + 1)
+
+    def log_ways(total, chosen):
+        return gammaln(total + 1.0) - gammaln(chosen + 1.0) - gammaln(total - chosen + 1.0)
+
+    rest, missed = n_others - b, n_sampled - x
+    ways = log_ways(b, np.minimum(x, b)) + log_ways(rest, np.minimum(missed, rest))
+    pmf = np.where((x <= b) & (missed <= rest), np.exp(ways - log_ways(n_others, n_sampled)), 0.0)
+    np.testing.assert_allclose(pmf.sum(axis=1), 1.0)
+    for k, low, high in zip(positions, values.low, values.high, strict=True):
+        exact = corpus_values.shape(metric, above + k)
+        assert (pmf @ low <= exact + 2e-4).all()
+        assert (pmf @ high >= exact - 2e-4).all()
+        assert (pmf @ high - pmf @ low)[above > 1_000].max() < 0.1  # not everything is possible
+
+
+def large(n_documents=300, n_sampled=60, n_queries=30, seed=0, shifts=(2.5, 0.5)):
+    """A corpus of which each query has one relevant document, and runs over a sub-corpus."""
+    rng = np.random.default_rng(seed)
+    others = n_queries + rng.choice(n_documents - n_queries, n_sampled, replace=False)
+    documents = [f"d{i}" for i in (*range(n_queries), *others)]
+    runs = {}
+    for name, shift in zip("AB", shifts, strict=True):
+        scores = rng.normal(size=(n_queries, len(documents)))
+        scores[:, :n_queries] += shift * np.eye(n_queries)
+        runs[name] = {
+            f"q{q}": dict(zip(documents, row.tolist(), strict=True)) for q, row in enumerate(scores)
+        }
+    return runs, {f"q{q}": {f"d{q}": 1} for q in range(n_queries)}
+
+
+def test_verdicts_and_words():
+    sub = sm.readers.ranx(*large(shifts=(6.0, -1.0)), corpus_size=300)
+    comparison = sm.compare(sub, "ndcg@10")
+    assert comparison.verdicts == {("A", "B"): "A beats B"}
+    text = comparison.summary()
+    assert "A beats B on NDCG@10 (large sample, no assumption on the ranks)." in text
+    assert "leaves no trace" in text
+    estimates = sm.estimate(sub, ["ndcg@10", "recall@10"]).frame
+    assert estimates["recommender"].tolist() == ["A", "A", "B", "B"]
+    assert (estimates["possible_low"] <= estimates["estimate"]).all()
+    assert (estimates["possible_high"] >= estimates["estimate"]).all()
+    equal = sm.compare(sm.readers.ranx(*large(shifts=(1, 1)), corpus_size=300), "ndcg@10")
+    assert "A or B on NDCG@10: unknown." in equal.summary()
+    assert "300 documents" in comparison.to_html()
+
+
+def test_a_system_against_itself_differs_by_nothing():
+    runs, qrels = large()
+    runs["B"] = {q: dict(reversed(scores.items())) for q, scores in runs["A"].items()}
+    for scores in (*runs["A"].values(), *runs["B"].values()):
+        scores |= {d: round(score) for d, score in scores.items()}  # many ties
+    frame = sm.compare(sm.readers.ranx(runs, qrels, corpus_size=300), "recall@10").frame
+    assert frame[["reported", "estimate", "standard_error"]].to_numpy() == pytest.approx(0)
+    assert frame["possible_low"].item() <= 0 <= frame["possible_high"].item()
+
+
+def test_ties_count_as_if_broken_at_random():
+    """The relevant documents, each tied with all 40 sampled ones, take all 41 places as often."""
+    documents = [f"d{i}" for i in range(41)]
+    run = {f"q{q}": dict.fromkeys(documents, 1.0) for q in range(200)}
+    sub = sm.readers.ranx(run, {q: {"d0": 1} for q in run}, corpus_size=400)
+    reported = sm.estimate(sub, ["rr", "recall@10"]).frame["reported"]
+    assert reported.tolist() == pytest.approx([np.mean(1 / np.arange(1, 42)), 10 / 41], abs=0.02)
+
+
+def test_graded_relevance_is_the_gain():
+    run = {q: {"a": 4.0, "b": 3.0, "c": 2.0, "x": 3.5, "y": 1.0} for q in ("q1", "q2")}
+    qrels = {q: {"a": 1, "b": 0, "c": 3} for q in run}
+    sub = sm.readers.ranx(run, qrels, corpus_size=50)
+    # a is first, and c the fourth.
+    ideal = 3 + 1 / np.log2(3)
+    reported = sm.estimate(sub, ["ndcg"]).frame["reported"].item()
+    assert reported == pytest.approx((1 + 3 / np.log2(5)) / ideal)
+    assert (sub.n_kept, sub.n_sampled) == (2, 3)
+    assert sm.readers.ranx(run, qrels, corpus_size=50, kept=["b"]).n_kept == 3
+
+
+def test_files_of_trec_and_mappings_are_read_alike(tmp_path):
+    runs, qrels = large(n_queries=5)
+    lines = {
+        name: "".join(
+            f"{q} Q0 {d} 0 {s!r} {name}\n" for q, scores in run.items() for d, s in scores.items()
+        )
+        for name, run in runs.items()
+    }
+    paths = [tmp_path / name for name in lines]
+    for path, text in zip(paths, lines.values(), strict=True):
+        path.write_text(text)
+    (tmp_path / "both").write_text("".join(lines.values()))
+    judged = "".join(f"{q} 0 {d} {rel}\n" for q, docs in qrels.items() for d, rel in docs.items())
+    (tmp_path / "qrels").write_text(judged + "q9 0 d7 1\nq8 0 d999 1\n")
+    expected = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=300), ["recall@10"])
+    for run in (paths, tmp_path / "both"):
+        sub = sm.readers.trec(run, tmp_path / "qrels", corpus_size=300)
+        assert sub.notes[0].startswith("2 queries of the qrels are left out")
+        found = sm.estimate(sub, ["recall@10"])
+        assert found.frame["reported"].tolist() == expected.frame["reported"].tolist()
+        assert found.frame["recommender"].tolist() == ["A", "B"]
+
+
+def change_score(score):
+    return lambda runs, qrels: runs["A"]["q0"].update(d0=score)
+
+
+def broken(change, **options):
+    runs, qrels = large(n_documents=30, n_sampled=6, n_queries=3)
+    change(runs, qrels)
+    return sm.readers.ranx(runs, qrels, **({"corpus_size": 30} | options))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda runs, qrels: runs["A"]["q1"].popitem(), "got 8 of its 9 documents for query q1"),
+        (lambda runs, qrels: runs["B"].pop("q2"), "same queries, got none of query q2 by B"),
+        (lambda runs, qrels: qrels.pop("q0"), r"got none for query q0 \(1 of 3 queries\)"),
+        (lambda runs, qrels: qrels["q0"].update(d0=0), "got none for query q0"),
+        (lambda runs, qrels: qrels["q0"].update(z=1), "got none of document z of query q0"),
+        (change_score("high"), "score must be a number, got 'high'"),
+        (change_score(float("nan")), "score must be a number, got nan"),
+        (lambda runs, qrels: runs["A"].update(q0=3), "must map each query to a mapping"),
+    ],
+)  # fmt: skip
+def test_runs_that_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        broken(change)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corpus_size": 8}, "at least the 9 documents that run ranks, got 8"),
+        ({"corpus_size": 9}, "must exceed the 9 documents"),
+        ({"corpus_size": 30.5}, "corpus_size must be a whole number"),
+        ({"kept": ["z"]}, "kept must hold documents of the sub-corpus, got z"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        broken(lambda runs, qrels: None, **options)
+
+
+def test_a_document_twice_and_missing_systems_are_refused(tmp_path):
+    (tmp_path / "run").write_text("q Q0 a 1 2 A\nq Q0 b 2 1 A\nq Q0 c 2 0 A\nq Q0 b 3 1 A\n")
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    with pytest.raises(ValueError, match="got document b twice for query q"):
+        sm.readers.trec(tmp_path / "run", tmp_path / "qrels", corpus_size=9)
+    (tmp_path / "run").write_text("q Q0 a 1 2 A\nq Q0 b 2 1 A\nq Q0 c 2 0 A\n")
+    sub = sm.readers.trec(tmp_path / "run", tmp_path / "qrels", corpus_size=9)
+    with pytest.raises(ValueError, match="2 queries or more, got 1"):
+        sm.estimate(sub, ["rr"])
+    runs, qrels = large()
+    alone = sm.readers.ranx(runs["A"], qrels, corpus_size=300)
+    with pytest.raises(ValueError, match="2 systems or more, got system alone"):
+        sm.compare(alone, "rr")
+    with pytest.raises(ValueError, match="gamma must be"):
+        sm.estimate(alone, ["rr"], gamma=0)
+    with pytest.raises(ValueError, match="only estimate and compare"):
+        sm.estimate_each(alone, ["rr"])
+    with pytest.raises(ValueError, match="must be left out for a sub-corpus"):
+        sm.compare(alone, "rr", estimator="naive")
+
+
+def test_the_commands(tmp_path, capsys):
+    runs, qrels = large(shifts=(6.0, -1.0))
+    lines = [
+        f"{q} Q0 {d} 0 {score!r} {name}\n"
+        for name, run in runs.items() for q, scores in run.items() for d, score in scores.items()
+    ]  # fmt: skip
+    run, judged, page = (str(tmp_path / name) for name in ("run", "qrels", "page.html"))
+    (tmp_path / "run").write_text("".join(lines))
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{q[1:]} 1\n" for q in qrels))
+    options = ["--qrels", judged, "--corpus-size", "300", "--quiet"]
+    assert main(["compare", run, "--metric", "ndcg@10", *options]) == 0
+    assert capsys.readouterr().out.startswith("A beats B on NDCG@10 (large sample")
+    metrics = ["--metrics", "recall@10", "--report", page]
+    assert main(["estimate", run, *metrics, *options, "--format", "csv"]) == 0
+    assert "\nA,recall@10,1.0," in capsys.readouterr().out
+    assert "A beats B" in (tmp_path / "page.html").read_text()
+    assert main(["compare", run, "--metric", "rr", "--qrels", judged]) == 2
+    assert "--corpus-size is missing" in capsys.readouterr().err
+    assert main(["compare", run, "--metric", "rr", *options, "--n-items", "9"]) == 2
+    assert "--n-items must be left out" in capsys.readouterr().err
