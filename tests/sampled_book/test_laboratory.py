@@ -112,11 +112,10 @@ def test_verdicts_are_counted_as_they_are():
     counted = ("all_pairs", "given", "proved", "probable")
     assert [texts[f"log_{key}"] for key in counted] == [3, 2, 1, 1]
     assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
-    assert texts["log_detectable"] == "0.050"
-    assert texts["log_spread"] == "which are at most 0.200"
+    assert texts["log_spread"] == "of AP are at most 0.200"
     unknown = your_log.compare_texts({"ap": comparison}, {})
     assert unknown["log_right"] == "The truth is not known here."
-    assert unknown["log_spread"] == "which are not known here"
+    assert unknown["log_spread"] == "of AP are not known here"
     shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
     assert shown["Interval"][0] == "\N{MINUS SIGN}0.300 to 0.000"

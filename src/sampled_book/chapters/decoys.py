@@ -4,6 +4,7 @@ its appendix; :mod:`sampled_book.chapters.popularity` has those on popularity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -35,6 +36,15 @@ def without_good(ranks: RankIntervals, name: str, goodness: float) -> float:
     (0.5, 1.0)
     """
     return float(decoys.uncounted(ranks, metric(name), goodness).mean())
+
+
+def at_most(share: float) -> str:
+    """A share in percent for a claim "at most": rounded up to a digit after the point.
+
+    >>> at_most(0.0071), at_most(0.07)
+    ('0.8%', '7.0%')
+    """
+    return f"{math.ceil(round(1_000 * share, 9)) / 1_000:.1%}"
 
 
 def break_even(behind: RankIntervals, ahead: RankIntervals, name: str) -> float:

@@ -119,6 +119,7 @@ def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Text
     sizes = [len(bench.means(name)) for name in bench.where]
     counted: Texts = {
         "m": m,
+        "depth_share": f"{(metric(bench.metric_name).k or 1) / m:.0%}",
         "data_sets": len(parts),
         "per_set": " to ".join(f"{end}" for end in sorted({min(sizes), max(sizes)})),
         "falls": int(falls.sum()),
@@ -133,7 +134,9 @@ def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Text
         "wrong_uniform": int(wrong["Uniform"].sum()),
         "wrong_drawn": int(wrong["By popularity"].sum()),
     }
-    spans = {"near": sampled, "all": exact}
+    effects = bench.cell("effects")
+    popular = effects[effects["recommender"] == protocols.POPULAR]
+    spans = {"near": sampled, "all": exact, "popular_deep": popular["deep"]}
     spans |= dict(
         zip(
             ("hits_all", "hits", "others_all", "others"), hits.iloc[:, 1:].T.to_numpy(), strict=True

@@ -118,7 +118,16 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
 
 
 def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Texts:
-    """The widest recommender's intervals, after a check that all hold the truth."""
+    """The widest recommender's intervals and exact metric, after a check that all intervals hold
+    the truth; and whether those under the strongest assumption overlap.
+
+    >>> frame = pd.DataFrame({"recommender": ["A", "B"], "reported": [0.5, 0.6]})
+    >>> found = Estimates.__new__(Estimates)
+    >>> ends = {"possible_low": [0.1, 0.3], "possible_high": [0.4, 0.5]}
+    >>> object.__setattr__(found, "frame", frame.assign(**ends))
+    >>> ranges_texts(dict.fromkeys("abc", found), {}, "ap")["log_overlap"]
+    'They overlap: A 0.100 to 0.400, B 0.300 to 0.500.'
+    """
     frames, names = _by_name(ranges), ("nothing", "decreasing", "steep")
     widest = next(iter(frames.values())).eval("possible_high - possible_low").idxmax()
     for frame in frames.values() if exact else ():
@@ -130,6 +139,15 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
     for key, frame in zip(names, frames.values(), strict=True):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
         texts[f"log_{key}"] = between(low, high)
+    known = exact.get((str(widest), metric(metric_name).name))
+    texts["log_first_exact"] = "not known here" if known is None else f"{known:.3f}"
+    strongest = list(frames.values())[-1]
+    all_overlap = strongest["possible_low"].max() <= strongest["possible_high"].min()
+    listed = ", ".join(
+        f"{name} {between(low, high)}"
+        for name, low, high in strongest[["possible_low", "possible_high"]].itertuples()
+    )
+    texts["log_overlap"] = f"They {'overlap' if all_overlap else 'do not all overlap'}: {listed}."
     return texts
 
 
@@ -223,8 +241,8 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
 
 
 def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
-    """How many pairs are decided, by which warrant, and how many of the verdicts are right; the
-    smallest difference in the first metric that the log can prove, beside the exact ones.
+    """How many pairs are decided, by which warrant, and how many of the verdicts are right;
+    and the largest exact difference in the first metric.
     """
     all_pairs: Frame = pd.concat(
         [
@@ -240,13 +258,12 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
             for r in decided.itertuples()
         ]
         right = f"{sum(is_right)} of the {len(decided)} are right."
-    label, comparison = next(iter(verdicts.items()))
-    spread = "which are not known here"
+    label = next(iter(verdicts))
+    spread = f"of {metric(label).label} are not known here"
     if exact:
         values = [value for (_, name), value in exact.items() if name == metric(label).name]
-        spread = f"which are at most {max(values) - min(values):.3f}"
+        spread = f"of {metric(label).label} are at most {max(values) - min(values):.3f}"
     return {
-        "log_detectable": f"{comparison.frame['detectable'].min():.3f}",
         "log_spread": spread,
         "log_given": len(decided),
         "log_all_pairs": len(all_pairs),
