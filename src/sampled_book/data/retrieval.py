@@ -197,7 +197,7 @@ def feedback(
 def fuse(several: list[FloatArray], constant: int = 60) -> FloatArray:
     """Reciprocal rank fusion (Cormack et al., 2009)."""
     ranks = (np.argsort(np.array([ordered(row) for row in part]), axis=1) for part in several)
-    return np.sum([1 / (constant + 1 + rank) for rank in ranks], axis=0)
+    return np.asarray(sum(1 / (constant + 1 + rank) for rank in ranks))
 
 
 def ordered(score: FloatArray) -> IntArray:
@@ -297,7 +297,7 @@ def _lengths(documents: sp.csr_array) -> FloatArray:
 def _shares(documents: sp.csr_array) -> FloatArray:
     """Share of each term in the collection."""
     totals = np.asarray(documents.sum(axis=0), dtype=np.float64).ravel()
-    return totals / totals.sum()
+    return np.asarray(totals / totals.sum())
 
 
 def _rows(matrix: sp.csr_array) -> IntArray:
