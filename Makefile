@@ -36,6 +36,8 @@
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the
 #                   track record that the library prints
+#   make corpora    rankings of two collections of documents, and scores on NanoBEIR
+#                   (ARGS=--check to compare the rankings only)
 #   make figure     the README's figure
 #   make constraints  the pins of all packages (needs uv)
 
@@ -47,7 +49,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -143,6 +145,10 @@ graph-ranks: .venv-graphs/graphs.installed
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
+
+corpora: $(VENV)/book.installed
+	$(RUN) -m sampled_book.data.retrieval $(ARGS)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.corpora)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

@@ -401,6 +401,22 @@ def published_file(folder_url: str, name: str, local: str, git_blob: str) -> byt
     return content
 
 
+def local_file(local: str, name: str, git_blob: str) -> bytes:
+    """A file of the local folder (at `local`) that cannot be downloaded by itself; it is checked by
+    its git blob id.
+
+    >>> local_file("npl", "doc-text", "28dca70")  # doctest: +SKIP
+    """
+    folder = _local_folder()
+    if folder is None or not (folder / local / name).exists():
+        raise FileNotFoundError(
+            f"{local}/{name} is needed: name the folder that has it in {FOLDER_VARIABLE}"
+        )
+    content = (folder / local / name).read_bytes()
+    _check_blob(content, git_blob, folder / local / name)
+    return content
+
+
 def _downloads() -> Any:
     """The library that downloads; where the data are at hand nobody needs it."""
     with warnings.catch_warnings():

@@ -1,0 +1,338 @@
+"""Eleven retrieval models that rank every document of NPL and of Cranfield for every query.
+
+``python -m sampled_book.data.retrieval`` computes what :func:`bundled` reads, from the collections
+in the folder that ``SAMPLED_METRICS_DATA`` names; ``--check`` compares instead of writing. No text
+is bundled, and no scores: only where each document stands among the relevant ones.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+
+from sampled_metrics._validate import FloatArray, IntArray
+
+from . import bundle, collections, datasets
+
+BUNDLE = datasets.BUNDLE / "corpora"
+#: Documents at the top of each model's list that are bundled by number, for pools.
+TOP = 100
+#: The share of bundled places that another machine may put otherwise: scores of latent semantic
+#: analysis are rounded sums, and some are almost equal.
+TOLERANCE = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """How models rank one collection.
+
+    `places` (models, queries, documents) counts the relevant documents that a model ranks above a
+    document: all that a metric of binary relevance needs in any corpus that keeps the relevant
+    documents. `top` (models, queries, k) holds the first documents of each list, `relevant` the
+    relevant documents of each query. Documents are numbered in a random order, in which every model
+    breaks ties.
+    """
+
+    models: tuple[str, ...]
+    places: NDArray[np.uint8]
+    top: NDArray[np.uint16]
+    relevant: list[IntArray]
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of the collection."""
+        return int(self.places.shape[2])
+
+
+def terms(text: str) -> list[str]:
+    """Words of a text in lower case, without stop words and without a plural's s.
+
+    >>> terms("The FREQUENCIES of waves, losses and buses")
+    ['frequency', 'wave', 'losse', 'buse']
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    words = re.findall(r"[a-z]+", text.lower())
+    return [_singular(word) for word in words if word not in ENGLISH_STOP_WORDS and len(word) > 1]
+
+
+def _singular(word: str) -> str:
+    """The S stemmer of Harman (1991)."""
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    if word.endswith("s") and not word.endswith(("us", "ss")):
+        return word[:-1]
+    return word
+
+
+def counts(documents: list[str], queries: list[str]) -> tuple[sp.csr_array, sp.csr_array]:
+    """How often each term of the documents is in each document, and in each query.
+
+    >>> documents, queries = counts(["waves and wave", "tubes"], ["fast tubes"])
+    >>> documents.toarray(), queries.toarray()
+    (array([[0., 2.],
+           [1., 0.]]), array([[1., 0.]]))
+    """
+    words = [terms(text) for text in documents]
+    index = {term: i for i, term in enumerate(sorted(set().union(*words)))}
+    matrices = []
+    for lists in (words, [terms(text) for text in queries]):
+        pairs = [(row, index[term]) for row, found in enumerate(lists) for term in found
+                 if term in index]  # fmt: skip
+        rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        shape = (len(lists), len(index))
+        matrices.append(sp.coo_array((np.ones(rows.size), (rows, columns)), shape=shape).tocsr())
+    return matrices[0], matrices[1]
+
+
+def scores(documents: sp.csr_array, queries: sp.csr_array, largest: int = 300) -> dict[str, Any]:
+    """Scores of all documents for all queries, (queries, documents), by the name of the model.
+
+    `largest` is the number of dimensions of the largest latent semantic analysis.
+    """
+    weights = tf_idf(documents)
+    asked = tf_idf(queries, documents)
+    found: dict[str, Any] = {"TF-IDF": _dense(_unit(asked) @ _unit(weights).T)}
+    for k1, b in ((0.9, 0.4), (1.2, 0.75), (2.0, 0.0)):
+        found[f"BM25 k1={k1} b={b}"] = _dense(queries @ bm25(documents, k1, b).T)
+    found["Dirichlet"] = dirichlet(documents, queries)
+    found["Jelinek-Mercer"] = _dense(queries @ jelinek_mercer(documents).T)
+    left, values, right = _svd(_unit(weights), largest)
+    for size in (20, 100, 300):
+        k = min(size, largest)
+        vectors = left[:, :k] * values[:k]
+        found[f"LSA {size}"] = (
+            _rows_of_length_one(asked @ right[:k].T) @ _rows_of_length_one(vectors).T
+        )
+    found["RM3"] = dirichlet(documents, feedback(documents, queries, found["Dirichlet"]))
+    found["Fusion"] = fuse([found["BM25 k1=0.9 b=0.4"], found["LSA 300"]])
+    return found
+
+
+def tf_idf(matrix: sp.csr_array, documents: sp.csr_array | None = None) -> sp.csr_array:
+    """(1 + log count) log(documents / documents that have the term)."""
+    documents = matrix if documents is None else documents
+    having = np.bincount(documents.indices, minlength=documents.shape[1])
+    weighted = matrix.copy()
+    weighted.data = (1 + np.log(matrix.data)) * np.log(documents.shape[0] / having[matrix.indices])
+    return weighted
+
+
+def bm25(documents: sp.csr_array, k1: float, b: float) -> sp.csr_array:
+    """Weight of each term in each document, as Robertson and Zaragoza (2009) define it, with the
+    idf of Lucene, which is never negative.
+    """
+    length, term = _lengths(documents), documents.indices
+    having = np.bincount(term, minlength=documents.shape[1])
+    idf = np.log(1 + (documents.shape[0] - having + 0.5) / (having + 0.5))
+    norm = k1 * (1 - b + b * length / length.mean())
+    weighted = documents.copy()
+    count = documents.data
+    weighted.data = idf[term] * count * (k1 + 1) / (count + norm[_rows(documents)])
+    return weighted
+
+
+def dirichlet(documents: sp.csr_array, queries: sp.csr_array, mu: float = 500.0) -> FloatArray:
+    """Logarithm of the likelihood of a query, with Dirichlet smoothing (Zhai and Lafferty, 2004).
+
+    A query may have weights in place of counts.
+    """
+    share, weighted = _shares(documents), documents.copy()
+    weighted.data = np.log1p(documents.data / (mu * share[documents.indices]))
+    of_length = np.log(mu / (mu + _lengths(documents)))
+    lengths = np.asarray(queries.sum(axis=1)).ravel()
+    return _dense(queries @ weighted.T) + np.outer(lengths, of_length)
+
+
+def jelinek_mercer(documents: sp.csr_array, share_of_collection: float = 0.5) -> sp.csr_array:
+    """Weights whose sum over a query's terms is the logarithm of its likelihood with Jelinek-Mercer
+    smoothing, less what is the same for all documents.
+    """
+    share, weighted = _shares(documents), documents.copy()
+    within = documents.data / _lengths(documents)[_rows(documents)]
+    odds = (1 - share_of_collection) / share_of_collection
+    weighted.data = np.log1p(odds * within / share[documents.indices])
+    return weighted
+
+
+def feedback(
+    documents: sp.csr_array,
+    queries: sp.csr_array,
+    first_scores: FloatArray,
+    n_documents: int = 10,
+    n_terms: int = 20,
+    share_of_query: float = 0.5,
+) -> sp.csr_array:
+    """Queries expanded from the first documents of a first ranking (RM3): half of the weight stays
+    with the query, half goes to the likeliest terms of these documents.
+    """
+    language = documents.multiply(1 / np.maximum(_lengths(documents), 1)[:, None]).tocsr()
+    expanded = []
+    for row, score in zip(queries.toarray(), first_scores, strict=True):
+        first = ordered(score)[:n_documents]
+        likelihood = np.exp(score[first] - score[first[0]])
+        relevance = (likelihood / likelihood.sum()) @ language[first].toarray()
+        few = np.zeros_like(relevance)
+        chosen = ordered(relevance)[:n_terms]
+        few[chosen] = relevance[chosen] / relevance[chosen].sum()
+        total = max(row.sum(), 1.0)
+        expanded.append(share_of_query * row / total + (1 - share_of_query) * few)
+    return sp.csr_array(np.array(expanded))
+
+
+def fuse(several: list[FloatArray], constant: int = 60) -> FloatArray:
+    """Reciprocal rank fusion (Cormack et al., 2009)."""
+    ranks = (np.argsort(np.array([ordered(row) for row in part]), axis=1) for part in several)
+    return np.asarray(sum(1 / (constant + 1 + rank) for rank in ranks))
+
+
+def ordered(score: FloatArray) -> IntArray:
+    """Documents from the best score on; of equal ones, that with the lower number first."""
+    return np.argsort(-score, kind="stable")
+
+
+def places_of(order: IntArray, relevant: IntArray) -> NDArray[np.uint8]:
+    """For each document, how many relevant ones stand above it in an order of all documents.
+
+    >>> places_of(np.array([3, 0, 2, 1]), np.array([0, 1]))
+    array([0, 1, 1, 0], dtype=uint8)
+    """
+    is_relevant = np.isin(order, relevant)
+    places = np.empty(order.size, dtype=np.uint8)
+    places[order] = np.cumsum(is_relevant) - is_relevant
+    return places
+
+
+def run(name: str, seed: int = 0) -> Runs:
+    """Rank a collection, "npl" or "cranfield", by all models."""
+    collection = collections.read(name)
+    order = np.random.default_rng(seed).permutation(len(collection.documents))
+    number = np.argsort(order)
+    relevant = [np.sort(number[positions]) for positions in collection.relevant]
+    documents, queries = counts([collection.documents[i] for i in order], collection.queries)
+    all_places, all_top, found = [], [], scores(documents, queries)
+    for matrix in found.values():
+        # Rounded, so that sums of equal terms in another order are equal, too.
+        orders = [ordered(row) for row in np.round(matrix, 9)]
+        all_places.append([places_of(*pair) for pair in zip(orders, relevant, strict=True)])
+        all_top.append([order[:TOP] for order in orders])
+    return Runs(tuple(found), np.array(all_places), np.array(all_top, dtype=np.uint16), relevant)
+
+
+def write(folder: Path = BUNDLE) -> Iterator[Path]:
+    """Compute and write the bundle; the files, as they are written."""
+    for name in collections.FILES:
+        runs = run(name)
+        yield bundle.write_arrays(
+            folder / f"{name}.npz",
+            models=np.array(runs.models),
+            # Half the size that numpy's own compression gives.
+            places=np.frombuffer(lzma.compress(runs.places.tobytes(), preset=9), dtype=np.uint8),
+            top=runs.top,
+            relevant=np.concatenate(runs.relevant).astype(np.uint16),
+            sizes=np.array([of_query.size for of_query in runs.relevant], dtype=np.uint16),
+        )
+
+
+@cache
+def bundled(name: str) -> Runs:
+    """The bundled rankings of "npl" or "cranfield".
+
+    >>> bundled("cranfield").places.shape
+    (11, 225, 1400)
+    """
+    with np.load(BUNDLE / f"{name}.npz") as arrays:
+        models = tuple(str(model) for model in arrays["models"])
+        ends = np.concatenate([[0], np.cumsum(arrays["sizes"].astype(np.int64))])
+        numbers = arrays["relevant"].astype(np.int64)
+        places = np.frombuffer(lzma.decompress(arrays["places"].tobytes()), dtype=np.uint8)
+        return Runs(
+            models,
+            places.reshape(len(models), ends.size - 1, -1),
+            arrays["top"],
+            [numbers[first:last] for first, last in pairwise(ends)],
+        )
+
+
+def compare() -> list[str]:
+    """A sentence for each collection whose rankings, computed anew, are not as bundled."""
+    differences = []
+    for name in collections.FILES:
+        kept, anew = bundled(name), run(name)
+        if kept.models != anew.models or kept.places.shape != anew.places.shape:
+            differences.append(f"{name}: other models or documents")
+            continue
+        share = float(np.mean(kept.places != anew.places))
+        if share > TOLERANCE:
+            differences.append(f"{name}: {share:.2%} of the places differ")
+    return differences
+
+
+def _svd(matrix: sp.csr_array, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The k largest singular values and their vectors, the largest first."""
+    left, values, right = svds(matrix, k=k, v0=np.ones(min(matrix.shape)))
+    largest_first = np.argsort(-values)
+    return left[:, largest_first], values[largest_first], right[largest_first]
+
+
+def _lengths(documents: sp.csr_array) -> FloatArray:
+    """Terms of each document."""
+    return np.asarray(documents.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _shares(documents: sp.csr_array) -> FloatArray:
+    """Share of each term in the collection."""
+    totals = np.asarray(documents.sum(axis=0), dtype=np.float64).ravel()
+    return np.asarray(totals / totals.sum())
+
+
+def _rows(matrix: sp.csr_array) -> IntArray:
+    """The row of each stored value."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def _unit(matrix: sp.csr_array) -> sp.csr_array:
+    """Rows of length one; an empty row stays empty."""
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    return matrix.multiply(1 / np.where(lengths > 0, lengths, 1)[:, None]).tocsr()
+
+
+def _rows_of_length_one(rows: FloatArray) -> FloatArray:
+    """The same for dense rows."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+
+
+def _dense(matrix: Any) -> FloatArray:
+    return np.asarray(matrix.toarray(), dtype=np.float64)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    options = bundle.parser(
+        "sampled_book.data.retrieval", __doc__, "compare with the bundled rankings"
+    ).parse_args(arguments)
+    return bundle.run(
+        lambda: write(options.output or BUNDLE),
+        compare if options.check else None,
+        "All rankings are as bundled.",
+        "book",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

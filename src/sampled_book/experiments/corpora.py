@@ -1,0 +1,288 @@
+"""Retrieval models in reduced corpora: by how much metrics rise, and whether orders stay.
+
+``python -m sampled_book.experiments.corpora`` copies what the chapter needs of the results of the
+Massive Text Embedding Benchmark from the folder that ``SAMPLED_METRICS_DATA`` names.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import kendalltau
+
+from sampled_metrics._validate import IntArray
+
+from ..data import bundle, datasets
+from ..data.retrieval import BUNDLE, Runs
+
+#: Metrics that are compared: name and cutoff; a reciprocal rank has none.
+METRICS = {"ndcg@10": 10, "recall@10": 10, "recall@100": 100, "rr": 0}
+#: Columns of a model's scores that are bundled.
+SCORES = ("ndcg_at_10", "recall_at_100")
+#: Files of the results, and their git blob ids.
+RESULTS = {
+    "mteb.csv.gz": "ea441af277ed0459e05ae59af3737f107b3bb234",
+    "sizes.csv": "a95ec38d423e6715372c487554b32f8f0e5982f5",
+}
+
+
+def ranks(runs: Runs, model: int, query: int, kept: NDArray[np.bool_]) -> IntArray:
+    """Ranks of a query's relevant documents in a corpus, from the best on.
+
+    `kept` says of each document whether the corpus has it; relevant documents count as kept.
+    """
+    relevant = runs.relevant[query]
+    others = kept.copy()
+    others[relevant] = False
+    above = np.bincount(runs.places[model, query][others], minlength=relevant.size + 1)
+    return np.cumsum(above)[: relevant.size] + np.arange(1, relevant.size + 1)
+
+
+def value(metric_name: str, relevant_ranks: ArrayLike) -> float:
+    """A metric of :data:`METRICS` of one query, of the ranks of all its relevant documents.
+
+    >>> value("recall@10", [1, 11]), value("rr", [2, 5]), round(value("ndcg@10", [2]), 3)
+    (0.5, 0.5, 0.631)
+    """
+    found, k = np.asarray(relevant_ranks), METRICS[metric_name]
+    if metric_name == "rr":
+        return float(1 / found.min())
+    if metric_name.startswith("recall"):
+        return float(np.mean(found <= k))
+    gains = 1 / np.log2(found[found <= k] + 1)
+    ideal = 1 / np.log2(np.arange(2, min(found.size, k) + 2))
+    return float(gains.sum() / ideal.sum())
+
+
+def averages(runs: Runs, kept: NDArray[np.bool_] | None = None) -> pd.DataFrame:
+    """Means over the queries, a row for each model and a column for each metric.
+
+    `kept` (documents,), or (queries, documents) where each query has its own corpus, says which
+    documents the corpus has; by default all.
+    """
+    n_queries = len(runs.relevant)
+    corpus = np.ones(runs.n_documents, dtype=bool) if kept is None else np.asarray(kept)
+    of_query = np.broadcast_to(corpus, (n_queries, runs.n_documents))
+    rows = []
+    for model in range(len(runs.models)):
+        found = [ranks(runs, model, query, of_query[query]) for query in range(n_queries)]
+        rows.append([np.mean([value(name, r) for r in found]) for name in METRICS])
+    return pd.DataFrame(rows, index=pd.Index(runs.models, name="model"), columns=list(METRICS))
+
+
+def uniform(runs: Runs, n_others: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A corpus of every document that is relevant to some query, and `n_others` uniform others."""
+    kept = np.zeros(runs.n_documents, dtype=bool)
+    kept[np.concatenate(runs.relevant)] = True
+    others = np.flatnonzero(~kept)
+    if not 0 <= n_others <= others.size:
+        raise ValueError(f"n_others must be from 0 to {others.size}, got {n_others}")
+    kept[rng.choice(others, n_others, replace=False)] = True
+    return kept
+
+
+def pool(
+    runs: Runs, models: Sequence[str], depth: int, *, by_query: bool = False
+) -> NDArray[np.bool_]:
+    """A corpus of the first documents of some models, and of the relevant ones: for all queries
+    together (documents,), or for each query its own (queries, documents), as a reranker has it.
+    """
+    if not 1 <= depth <= runs.top.shape[2]:
+        raise ValueError(f"depth must be from 1 to {runs.top.shape[2]}, got {depth}")
+    chosen = [runs.models.index(name) for name in models]
+    kept = np.zeros((len(runs.relevant), runs.n_documents), dtype=bool)
+    for query, relevant in enumerate(runs.relevant):
+        kept[query, runs.top[chosen, query, :depth]] = True
+        kept[query, relevant] = True
+    return kept if by_query else np.asarray(kept.any(axis=0))
+
+
+def reversals(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
+    """How many pairs of models two lists of scores put in another order, and how many pairs there
+    are; a tie in either is no pair.
+
+    >>> reversals([0.1, 0.2, 0.3], [0.5, 0.4, 0.6])
+    (1, 3)
+    """
+    a, b = (np.asarray(scores, dtype=np.float64) for scores in (first, second))
+    i, j = np.triu_indices(a.size, 1)
+    products = np.sign(a[i] - a[j]) * np.sign(b[i] - b[j])
+    return int((products < 0).sum()), int((products != 0).sum())
+
+
+def compared(exact: pd.DataFrame, reduced: pd.DataFrame) -> list[dict[str, Any]]:
+    """Of each metric: by how much the models' means rise on average, least and most; how many of
+    the pairs are in another order, and whether another model is the best.
+    """
+    rows = []
+    for name in exact:
+        rise = reduced[name] - exact[name]
+        reversed_pairs, pairs = reversals(exact[name], reduced[name])
+        other = bool(exact[name].idxmax() != reduced[name].idxmax())
+        rows.append({"metric": name, "rise": rise.mean(), "least": rise.min(), "most": rise.max(),
+                     "reversed": reversed_pairs, "pairs": pairs, "other_best": other})  # fmt: skip
+    return rows
+
+
+def uniform_table(
+    runs: Runs, sizes: Iterable[int] = (200, 1_000, 3_000), draws: int = 20, seed: int = 0
+) -> pd.DataFrame:
+    """:func:`compared` for drawn corpora: a row for each number of others, draw and metric.
+
+    The draws of a size have seeds of their own, so that a table of one size agrees with one of all.
+    """
+    exact, rows = averages(runs), []
+    for size in sizes:
+        for draw in range(draws):
+            kept = uniform(runs, size, np.random.default_rng([seed, size, draw]))
+            corpus = {"others": size, "documents": int(kept.sum()), "draw": draw}
+            rows += [corpus | row for row in compared(exact, averages(runs, kept))]
+    return pd.DataFrame(rows)
+
+
+def pool_table(
+    runs: Runs,
+    pools: dict[str, Sequence[str]],
+    depths: Iterable[int] = (10, 30, 100),
+    *,
+    by_query: bool = False,
+) -> pd.DataFrame:
+    """:func:`compared` for pools of some models' first documents: a row for each pool, depth and
+    metric; *documents* is the size of the corpus, its mean if each query has its own.
+    """
+    exact, rows = averages(runs), []
+    for name, models in pools.items():
+        for depth in depths:
+            kept = pool(runs, models, depth, by_query=by_query)
+            corpus = {"pool": name, "depth": depth, "documents": float(kept.sum(axis=-1).mean())}
+            rows += [corpus | row for row in compared(exact, averages(runs, kept))]
+    return pd.DataFrame(rows)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Of :func:`uniform_table`, by number of others and metric: the mean rise and the fewest, mean
+    and most reversed pairs over the draws, and the share of draws in which another model is best.
+    """
+    return table.groupby(["metric", "others"], sort=False).agg(
+        rise=("rise", "mean"), fewest=("reversed", "min"), reversed=("reversed", "mean"),
+        most=("reversed", "max"), pairs=("pairs", "max"), other_best=("other_best", "mean"),
+    ).reset_index()  # fmt: skip
+
+
+def results() -> pd.DataFrame:
+    """Bundled scores of embedding models: model, task, kind ("full", "nano" or "hard") and
+    :data:`SCORES`. The README beside the file names their source.
+    """
+    return pd.read_csv(BUNDLE / "mteb.csv.gz")
+
+
+def sizes() -> pd.DataFrame:
+    """Documents and queries of the thirteen data sets, in full and in NanoBEIR, as their pages and
+    papers state them.
+    """
+    return pd.read_csv(BUNDLE / "sizes.csv")
+
+
+def both(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """Scores of models on tasks that have them in full and in a reduced corpus of a kind: task,
+    model, full and reduced.
+    """
+    wide = scores.pivot(index=["task", "model"], columns="kind", values=score)
+    wide.columns.name = None
+    pairs = wide[["full", kind]].dropna().rename(columns={kind: "reduced"})
+    return pairs.reset_index()
+
+
+def by_task(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """Of each task: models that have both scores, reversed pairs, pairs, the best model in full and
+    in the reduced corpus, whether they differ, and the mean difference of the scores.
+    """
+    rows = []
+    for task, part in both(scores, kind, score).groupby("task"):
+        reversed_pairs, pairs = reversals(part["full"], part["reduced"])
+        best, best_reduced = (
+            str(part.set_index("model")[column].idxmax()) for column in ("full", "reduced")
+        )
+        rows.append({"task": task, "models": len(part), "reversed": reversed_pairs, "pairs": pairs,
+                     "best": best, "best_reduced": best_reduced,
+                     "differs": bool(best != best_reduced),
+                     "difference": (part["reduced"] - part["full"]).mean()})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def of_means(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """Means over the tasks of the models that have both scores on all of them: full and reduced."""
+    pairs = both(scores, kind, score)
+    n_tasks = pairs["task"].nunique()
+    means = pairs.groupby("model")[["full", "reduced"]]
+    return means.mean()[means.size() == n_tasks]
+
+
+def tau(means: pd.DataFrame) -> float:
+    """Kendall's tau of the orders of :func:`of_means`.
+
+    >>> tau(pd.DataFrame({"full": [1, 2, 3], "reduced": [1, 3, 2]}))  # doctest: +ELLIPSIS
+    0.333...
+    """
+    return float(kendalltau(means["full"], means["reduced"]).statistic)
+
+
+def means_reversed(means: pd.DataFrame) -> list[tuple[str, str, float]]:
+    """Pairs of models whose means over the tasks are in another order, and the difference of the
+    means in full.
+    """
+    found = []
+    for a, b in combinations(means.index, 2):
+        gap = means.loc[a] - means.loc[b]
+        if gap["full"] * gap["reduced"] < 0:
+            found.append((str(a), str(b), float(abs(gap["full"]))))
+    return found
+
+
+def chosen(scores: pd.DataFrame) -> pd.DataFrame:
+    """What the chapter needs of all results: scores of models on tasks that have them in full and
+    in a reduced corpus of the same split. NanoBEIR's queries of MSMARCO are from dev, and the hard
+    negatives of MSMARCO belong to other queries, those of TREC's track.
+    """
+    of_msmarco = scores["task"] == "MSMARCO"
+    other_split = (scores["kind"] == "full") & (scores["split"] != "dev")
+    rows = scores[~(of_msmarco & (other_split | (scores["kind"] == "hard")))]
+    rows = rows.dropna(subset=["ndcg_at_10"])
+    both_kinds = pd.concat([
+        rows[rows["kind"] == kind][["model", "task"]].merge(
+            rows[rows["kind"] == "full"][["model", "task"]]
+        )
+        for kind in ("nano", "hard")
+    ]).drop_duplicates()  # fmt: skip
+    kept = rows.merge(both_kinds)[["model", "task", "kind", *SCORES]]
+    return kept.sort_values(["task", "kind", "model"], ignore_index=True)
+
+
+def write(folder: Path = BUNDLE) -> Iterable[Path]:
+    """Write the bundled results and sizes; their paths."""
+    content = {name: datasets.local_file("retrieval", name, blob) for name, blob in RESULTS.items()}
+    yield bundle.write_table(folder / "mteb.csv.gz", chosen(_table(content["mteb.csv.gz"])), 6)
+    yield bundle.write_table(folder / "sizes.csv", _table(content["sizes.csv"]), 9)
+
+
+def _table(content: bytes) -> pd.DataFrame:
+    packed = content[:2] == b"\x1f\x8b"
+    return pd.read_csv(io.BytesIO(content), compression="gzip" if packed else None)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Copy scores of embedding models on full and on reduced corpora into the package."""
+    arguments = bundle.parser("sampled_book.experiments.corpora", main.__doc__).parse_args(argv)
+    return bundle.run(lambda: write(arguments.output or BUNDLE))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

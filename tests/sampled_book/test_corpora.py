@@ -1,0 +1,258 @@
+"""Retrieval models, and their metrics in reduced corpora."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book.data import collections, retrieval
+from sampled_book.data.retrieval import Runs
+from sampled_book.experiments import corpora
+from sampled_metrics import metric
+from tests.data import needs_data
+
+DOCUMENTS = ["fast waves in tubes", "slow waves slow waves", "tubes", "mirrors and light"]
+
+
+@pytest.fixture
+def small():
+    """Two models, two queries and thirty documents in random orders, with these orders."""
+    rng = np.random.default_rng(4)
+    orders = [[rng.permutation(30) for _ in range(2)] for _ in range(2)]
+    relevant = [np.array([3, 11, 20]), np.array([7])]
+    places = [
+        [retrieval.places_of(*pair) for pair in zip(model, relevant, strict=True)]
+        for model in orders
+    ]
+    return Runs(("a", "b"), np.array(places), np.array(orders)[:, :, :5], relevant), orders
+
+
+def test_ranks_in_a_corpus_are_those_of_the_order_without_the_other_documents(small):
+    runs, orders = small
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        kept = rng.random(30) < 0.4
+        for model in range(2):
+            for query, relevant in enumerate(runs.relevant):
+                corpus = [
+                    document
+                    for document in orders[model][query]
+                    if kept[document] or document in relevant
+                ]
+                expected = [i for i, document in enumerate(corpus, 1) if document in relevant]
+                assert corpora.ranks(runs, model, query, kept).tolist() == expected
+
+
+@pytest.mark.parametrize("name", corpora.METRICS)
+def test_metrics_are_those_of_the_library_or_of_their_definition(name):
+    for found in ([1], [2, 5, 40], [11, 300], list(range(3, 30))):
+        if name == "rr":
+            expected = 1 / found[0]
+        elif name.startswith("recall"):
+            expected = sum(rank <= int(name[7:]) for rank in found) / len(found)
+        else:
+            ideal = sum(1 / math.log2(i + 1) for i in range(1, min(len(found), 10) + 1))
+            expected = sum(1 / math.log2(rank + 1) for rank in found if rank <= 10) / ideal
+        assert corpora.value(name, found) == pytest.approx(expected)
+        if len(found) == 1:
+            assert corpora.value(name, found) == pytest.approx(metric(name)(found[0], 400))
+
+
+def test_a_reduced_corpus_never_lowers_a_metric(small):
+    runs, _ = small
+    exact = corpora.averages(runs)
+    reduced = corpora.averages(runs, corpora.uniform(runs, 6, np.random.default_rng(1)))
+    assert (reduced >= exact).all(axis=None)
+    assert (reduced > exact).any(axis=None)
+    pd.testing.assert_frame_equal(
+        exact, corpora.averages(runs, corpora.uniform(runs, 26, np.random.default_rng(1)))
+    )
+
+
+def test_a_uniform_corpus_has_every_relevant_document_and_so_many_others(small):
+    runs, _ = small
+    kept = corpora.uniform(runs, 6, np.random.default_rng(1))
+    assert kept.sum() == 4 + 6
+    assert kept[[3, 7, 11, 20]].all()
+    with pytest.raises(ValueError, match="n_others must be from 0 to 26, got 27"):
+        corpora.uniform(runs, 27, np.random.default_rng(1))
+
+
+def test_a_pool_of_all_models_leaves_their_first_documents_as_they_were(small):
+    runs, orders = small
+    kept = corpora.pool(runs, runs.models, 5, by_query=True)
+    for model in range(2):
+        for query, relevant in enumerate(runs.relevant):
+            first = orders[model][query][:5]
+            expected = [i for i, document in enumerate(first, 1) if document in relevant]
+            found = corpora.ranks(runs, model, query, kept[query])
+            assert found[found <= 5].tolist() == expected
+    together = corpora.pool(runs, ["b"], 5)
+    assert set(np.flatnonzero(together)) == {3, 7, 11, 20}.union(
+        *(set(orders[1][query][:5]) for query in range(2))
+    )
+    with pytest.raises(ValueError, match="depth must be from 1 to 5, got 6"):
+        corpora.pool(runs, ["b"], 6)
+
+
+def test_tables_have_a_row_for_each_corpus_and_metric(small):
+    runs, _ = small
+    table = corpora.uniform_table(runs, (3, 6), draws=4)
+    assert len(table) == 2 * 4 * len(corpora.METRICS)
+    summary = corpora.summary(table).set_index(["metric", "others"])
+    ndcg = table.query("metric == 'ndcg@10' and others == 3")
+    assert summary.loc[("ndcg@10", 3), "rise"] == pytest.approx(ndcg["rise"].mean())
+    pools = corpora.pool_table(runs, {"a": ["a"]}, (2, 5))
+    assert pools["documents"].is_monotonic_increasing
+    again = corpora.uniform_table(runs, (6,), draws=4)
+    pd.testing.assert_frame_equal(again, table.query("others == 6").reset_index(drop=True))
+
+
+def test_reversed_pairs_are_counted_one_by_one():
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(0, 6, (2, 12))
+    pairs = [(i, j) for i in range(12) for j in range(i) if a[i] != a[j] and b[i] != b[j]]
+    wrong = sum((a[i] < a[j]) != (b[i] < b[j]) for i, j in pairs)
+    assert corpora.reversals(a, b) == (wrong, len(pairs))
+
+
+def test_bm25_and_likelihoods_are_their_definitions():
+    documents, queries = retrieval.counts(DOCUMENTS, ["slow tube waves"])
+    counts = documents.toarray()
+    length, asked = counts.sum(axis=1), queries.toarray()[0]
+    assert asked.sum() == 3
+    bm25 = retrieval.bm25(documents, 1.2, 0.75).toarray()
+    share = counts.sum(axis=0) / counts.sum()
+    mixed = retrieval.dirichlet(documents, queries, 10.0)[0]
+    linear = (queries @ retrieval.jelinek_mercer(documents, 0.4).T).toarray()[0]
+    for d in range(4):
+        likelihood = sum(
+            asked[t] * math.log((counts[d, t] + 10 * share[t]) / (length[d] + 10))
+            for t in np.flatnonzero(asked)
+        )
+        constant = sum(asked[t] * math.log(share[t]) for t in np.flatnonzero(asked))
+        assert mixed[d] == pytest.approx(likelihood - constant)
+        interpolated = sum(
+            math.log(0.6 * counts[d, t] / length[d] + 0.4 * share[t]) - math.log(0.4 * share[t])
+            for t in np.flatnonzero(asked)
+        )
+        assert linear[d] == pytest.approx(interpolated)
+        for t in range(counts.shape[1]):
+            n, tf = np.sum(counts[:, t] > 0), counts[d, t]
+            idf = math.log(1 + (4 - n + 0.5) / (n + 0.5))
+            norm = 1.2 * (0.25 + 0.75 * length[d] / length.mean())
+            assert bm25[d, t] == pytest.approx(idf * tf * 2.2 / (tf + norm))
+
+
+def test_feedback_adds_terms_of_the_first_documents():
+    documents, queries = retrieval.counts(DOCUMENTS, ["slow"])
+    first = retrieval.dirichlet(documents, queries)
+    expanded = retrieval.feedback(documents, queries, first, n_documents=1).toarray()[0]
+    counts = documents.toarray()[1] / 4
+    assert expanded == pytest.approx(0.5 * queries.toarray()[0] + 0.5 * counts)
+
+
+def test_fusion_adds_reciprocal_ranks():
+    fused = retrieval.fuse([np.array([[3.0, 2, 1]]), np.array([[1.0, 3, 3]])])
+    expected = [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 62]
+    assert fused[0] == pytest.approx(expected)
+
+
+def test_every_model_ranks_first_the_document_that_is_the_query():
+    texts = [*DOCUMENTS, "glass mirrors bend rays", "slow clocks", "loud bells and tubes"]
+    found = retrieval.scores(*retrieval.counts(texts, [texts[4]]), largest=5)
+    assert len(found) == 11
+    for name, matrix in found.items():
+        assert matrix.shape == (1, 7), name
+        assert retrieval.ordered(matrix[0])[0] == 4, name
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "documents", "pairs"),
+    [("npl", 93, 11_426, 2_083), ("cranfield", 225, 1_400, 1_612)],
+)
+def test_bundled_places_fit_the_relevant_documents_and_the_first_ones(
+    name, queries, documents, pairs
+):
+    runs = retrieval.bundled(name)
+    assert runs.places.shape == (11, queries, documents)
+    assert sum(map(len, runs.relevant)) == pairs
+    for model in range(11):
+        for query in range(0, queries, 7):
+            relevant, places = runs.relevant[query], runs.places[model, query]
+            assert sorted(places[relevant]) == list(range(relevant.size))
+            top = runs.top[model, query].astype(int)
+            above = np.cumsum(np.isin(top, relevant)) - np.isin(top, relevant)
+            assert (places[top] == above).all()
+
+
+@needs_data
+def test_collections_are_read_whole():
+    npl, cranfield = (collections.read(name) for name in collections.FILES)
+    assert [len(npl.documents), len(npl.queries), len(cranfield.documents)] == [11_426, 93, 1_400]
+    assert npl.documents[-1].startswith("pattern detection and recognition")
+    assert npl.queries[-1].startswith("HIGH FREQUENCY OSCILLATORS")
+    assert cranfield.queries[0].startswith("what similarity laws")
+    # Judgements that number the queries by their order: the first query's first document.
+    assert 183 in cranfield.relevant[0]
+    with pytest.raises(ValueError, match="name must be one of npl, cranfield, got 'cacm'"):
+        collections.read("cacm")
+
+
+@needs_data
+def test_bundled_rankings_of_cranfield_are_those_computed_anew():
+    kept, anew = retrieval.bundled("cranfield"), retrieval.run("cranfield")
+    assert kept.models == anew.models
+    assert np.mean(kept.places != anew.places) < retrieval.TOLERANCE
+
+
+@needs_data
+def test_bundled_results_are_those_of_the_benchmark(tmp_path):
+    for path in corpora.write(tmp_path):
+        bundled = pd.read_csv(corpora.BUNDLE / path.name)
+        pd.testing.assert_frame_equal(pd.read_csv(path), bundled)
+
+
+def test_nanobeir_is_compared_by_the_split_of_its_queries():
+    table = corpora.by_task(corpora.results(), "nano")
+    assert len(table) == len(corpora.sizes()) == 13
+    assert set(table["task"]) == set(corpora.sizes()["task"])
+    scores = pd.DataFrame(
+        [
+            ("m", "MSMARCO", "full", "dev", 0.4),
+            ("m", "MSMARCO", "full", "test", 0.7),
+            ("m", "MSMARCO", "nano", "train", 0.6),
+            ("m", "MSMARCO", "hard", "test", 0.7),
+            ("m", "NQ", "full", "test", 0.5),
+        ],
+        columns=["model", "task", "kind", "split", "ndcg_at_10"],
+    ).assign(recall_at_100=1.0)
+    kept = corpora.chosen(scores)
+    assert kept[["task", "kind", "ndcg_at_10"]].to_numpy().tolist() == [
+        ["MSMARCO", "full", 0.4],
+        ["MSMARCO", "nano", 0.6],
+    ]
+
+
+def test_orders_of_tasks_and_of_means_are_counted():
+    scores = pd.DataFrame(
+        [
+            (model, task, kind, score)
+            for task, rows in {
+                "S": {"a": (0.1, 0.3), "b": (0.2, 0.21), "c": (0.3, 0.5)},
+                "T": {"a": (0.1, 0.2), "b": (0.3, 0.3), "c": (0.2, 0.6)},
+            }.items()
+            for model, pair in rows.items()
+            for kind, score in zip(("full", "nano"), pair, strict=True)
+        ],
+        columns=["model", "task", "kind", "ndcg_at_10"],
+    )
+    table = corpora.by_task(scores, "nano").set_index("task")
+    assert table["reversed"].to_dict() == {"S": 1, "T": 1}
+    assert table["differs"].to_dict() == {"S": False, "T": True}
+    assert table.loc["S", "difference"] == pytest.approx(0.41 / 3)
+    means = corpora.of_means(scores.query("model != 'c' or task != 'S'"), "nano")
+    assert list(means.index) == ["a", "b"]
+    assert corpora.means_reversed(means) == []
+    assert corpora.tau(means) == 1
