@@ -1,6 +1,7 @@
 """Retrieval models, and their metrics in reduced corpora."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -256,3 +257,21 @@ def test_orders_of_tasks_and_of_means_are_counted():
     assert list(means.index) == ["a", "b"]
     assert corpora.means_reversed(means) == []
     assert corpora.tau(means) == 1
+
+
+def test_the_page_on_small_corpora_says_what_was_counted():
+    root = Path(__file__).parents[2]
+    text = " ".join((root / "book/library/corpus.md").read_text(encoding="utf-8").split())
+    nano = corpora.by_task(corpora.results(), "nano")
+    reversed_pairs, pairs = nano["reversed"].sum(), nano["pairs"].sum()
+    assert f"On {len(nano)} data sets of BEIR, {reversed_pairs} of {pairs:,} pairs" in text
+    assert f"of {nano['models'].max()} embedding models" in text
+    assert nano["differs"].sum() == 3
+    assert "the best model differs on three" in text
+    hard = corpora.by_task(corpora.results(), "hard")
+    assert f"put {hard['reversed'].sum() / hard['pairs'].sum():.0%} of pairs" in text
+    simulated = pd.read_csv(root / "benchmarks/sub_corpus.csv")
+    ranges = 2 * simulated["samples"].sum()
+    assert f"{simulated['missed'].sum()} of {ranges:,} ranges missed" in text
+    a_tenth = simulated.query("sampled == 500 and metric not in ['auc', 'recall@100']")
+    assert a_tenth["verdicts"].sum() == 0
