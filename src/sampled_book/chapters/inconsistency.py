@@ -232,13 +232,17 @@ def film_orders(
 
 def film_texts(intervals: Mapping[str, RankIntervals], n_negatives: int) -> Texts:
     """Recall@10 of X, Y and Z, exact and sampled; and "depth", the first cut-off K whose exact
-    Recall@K is at least the sampled Recall@10.
+    Recall@K is at least the sampled Recall@10. "ten_n_over_m" uses the mean number of candidates.
 
     >>> near, far = (RankIntervals([above], [0], [99]) for above in (0, 20))
     >>> film_texts({"X": far, "Z": near}, 9)["depth_x"]
     21
     """
-    texts: Texts = {"users": next(iter(intervals.values())).n_better.size}
+    candidates = next(iter(intervals.values())).n_candidates
+    texts: Texts = {
+        "users": candidates.size,
+        "ten_n_over_m": (10 * float(candidates.mean()) / n_negatives, ".0f"),
+    }
     for name, recommender in intervals.items():
         sampled = averaged(recommender, "recall@10", n_negatives)
         low, high = 0, int(recommender.n_candidates.max())

@@ -56,10 +56,10 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
     metric's sum over all ranks that the first ten hold.
 
     >>> import pandas as pd
-    >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
+    >>> means = pd.DataFrame({"AUC": [3, 2, 1], "AP": [0.1, 0.3, 0.2], "NDCG": [1, 3, 2]}, [*"ABC"])
     >>> texts = worth_texts(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
-    >>> texts["best"], float(texts["c_over_a"][0])
-    ('B by AP; C by NDCG', 2.0)
+    >>> texts["best_auc"], texts["best_others"], float(texts["c_over_a"][0])
+    ('A', 'B', 2.0)
     """
     ap, ndcg = metric("ap"), metric("ndcg")
     tail = {
@@ -72,13 +72,9 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
     top_shares = {
         m.kind: float(m(np.arange(1, 11)).sum() / m.vector(n_items).sum()) for m in (ap, ndcg)
     }
-    labels_by_best = {
-        name: [label for label in top.index if top[label] == name] for name in top.unique()
-    }
     return {
-        "best": "; ".join(
-            f"{name} by {', '.join(labels)}" for name, labels in labels_by_best.items()
-        ),
+        "best_auc": top["AUC"],
+        "best_others": " and ".join(top.drop("AUC").unique()),
         "last": n_items,
         "step_auc": 1 / (n_items - 1),
         "step_ndcg": float(ndcg(1) - ndcg(2)),
@@ -100,7 +96,8 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
 
 
 def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
-    """Text values on X, Y and Z: Recall@10, NDCG and AUC, and the first cut-off k at which X has
+    """Text values on X, Y and Z: Recall@10, NDCG and AUC; the difference of X and Z in NDCG and
+    its standard error over users, in percentage points; and the first cut-off k at which X has
     the higher Recall@k than Z.
 
     >>> even, uneven = (RankIntervals(above, [0, 0], [99, 99]) for above in ([5, 20], [0, 30]))
@@ -114,6 +111,9 @@ def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
             value = float(recommender.evaluate(parsed_metric).mean())
             form = ".2%" if parsed_metric.kind == "ndcg" else ".1%"
             texts[f"{name.lower()}_{parsed_metric.kind}"] = (value, form)
+    gap = intervals["X"].evaluate("ndcg") - intervals["Z"].evaluate("ndcg")
+    texts["ndcg_gap"] = (100 * float(gap.mean()), ".2f")
+    texts["ndcg_error"] = (100 * float(gap.std(ddof=1)) / gap.size**0.5, ".2f")
     texts["passes"] = next(
         k
         for k in range(1, int(users.max()) + 1)

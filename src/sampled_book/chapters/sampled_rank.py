@@ -102,7 +102,7 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: in
 
     >>> texts = recommender_texts({"X": RankIntervals([0, 2, 5], [0, 0, 0], [20, 20, 20])}, 12)
     >>> texts["median"], round(texts["median_mean"][0], 2), round(texts["ratio_X"][0], 2)
-    (3, 1.26, 1.17)
+    (3, 2.26, 1.17)
     """
     texts: Texts = {}
     for name, intervals in recommenders.items():
@@ -119,5 +119,6 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: in
         "median": median,
         "candidates": candidates,
         "median_in": (float(typical.cdf(median)[9]), ".0%"),
-        "median_mean": (n_negatives * (median - 1) / (candidates - 1), ".1f"),
+        "median_mean": (float(typical.mean(median)), ".1f"),
+        "median_sd": (float(np.sqrt(typical.variance(median))), ".1f"),
     }
