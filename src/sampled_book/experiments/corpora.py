@@ -135,7 +135,7 @@ def compared(exact: pd.DataFrame, reduced: pd.DataFrame) -> list[dict[str, Any]]
 def uniform_table(
     runs: Runs, sizes: Iterable[int] = (200, 1_000, 3_000), draws: int = 20, seed: int = 0
 ) -> pd.DataFrame:
-    """:func:`compared` for drawn corpora: a row for each number of others, draw and metric.
+    """`compared` for drawn corpora: a row for each number of others, draw and metric.
 
     The draws of a size have seeds of their own, so that a table of one size agrees with one of all.
     """
@@ -155,7 +155,7 @@ def pool_table(
     *,
     by_query: bool = False,
 ) -> pd.DataFrame:
-    """:func:`compared` for pools of some models' first documents: a row for each pool, depth and
+    """`compared` for pools of some models' first documents: a row for each pool, depth and
     metric; *documents* is the size of the corpus, its mean if each query has its own.
     """
     exact, rows = averages(runs), []
@@ -179,7 +179,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def results() -> pd.DataFrame:
     """Bundled scores of embedding models: model, task, kind ("full", "nano" or "hard") and
-    :data:`SCORES`. The README beside the file names their source.
+    `SCORES`. The README beside the file names their source.
     """
     return pd.read_csv(BUNDLE / "mteb.csv.gz")
 
