@@ -25,6 +25,7 @@
 #                   ROUNDING=1 for terms in another order)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
+#   make release-check  build what is published into _build/dist, and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
 #
@@ -49,7 +50,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks constraints clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks constraints release-check clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -131,6 +132,13 @@ lint: $(VENV)/test.installed
 sync: $(VENV)/book.installed
 	@$(RUN) book/pairs.py sync
 
+release-check: .venv-release/release.installed
+	@rm -rf _build/dist
+	.venv-release/bin/python -m build --no-isolation -o _build/dist .
+	.venv-release/bin/twine check --strict _build/dist/*
+	.venv-release/bin/check-wheel-contents _build/dist/*.whl
+	.venv-release/bin/repo-review .
+
 # In an environment of its own: LensKit takes several gigabytes and an older pandas.
 ranks: .venv-study/study.installed
 	.venv-study/bin/python -m sampled_book.data.recommenders $(ARGS)
@@ -166,14 +174,16 @@ clean:
 .venv-lowest/lowest.installed: NAME := lowest
 .venv-peers/peers.installed: NAME := peers
 .venv-graphs/graphs.installed: NAME := graphs
+.venv-release/release.installed: NAME := release
 .venv-lowest/lowest.installed .venv-peers/peers.installed .venv-graphs/graphs.installed: \
 	PYTHON := python3.11
 .venv-study/study.installed: constraints-study.txt
 .venv-lowest/lowest.installed: constraints-lowest.txt
 .venv-peers/peers.installed: constraints-peers.txt
 .venv-graphs/graphs.installed: constraints-graphs.txt
+.venv-release/release.installed: constraints-release.txt
 .venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed \
-.venv-graphs/graphs.installed: pyproject.toml
+.venv-graphs/graphs.installed .venv-release/release.installed: pyproject.toml
 	@$(PYTHON) .ci/install.py .venv-$(NAME) constraints-$(NAME).txt
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Write the files of pins: every package the project needs, with hashes (needs uv).
 
 constraints.txt is the lock that environments share.  Its sections come from one resolution, so that
-their versions never conflict; the Makefile installs the sections that it needs.  Four files stand
+their versions never conflict; the Makefile installs the sections that it needs.  Five files stand
 alone, and their first lines say why.
 """
 
@@ -54,6 +54,10 @@ ALONE = {
     "graphs": (
         ["parquet", "graphs"], [*TESTING], X86, "3.11 on Linux (x86-64)",
         "For `make graph-ranks` and `test-graphs`: PyKEEN needs a newer PyTorch than RecBole.",
+    ),
+    "release": (
+        ["release"], [], (), ANY,
+        "For `make release-check`: needed by whoever publishes, and by nobody else.",
     ),
 }  # fmt: skip
 # One line for a release: its name, version and marker; hashes follow on continuation lines.

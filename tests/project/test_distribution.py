@@ -1,17 +1,25 @@
 """What is published: an archive of the sources and a wheel, each of which can be installed."""
 
+import json
 import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.words
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+_SPEC = spec_from_file_location("owner", ROOT / ".ci" / "owner.py")
+owner = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(owner)
 SUFFIX = {"wheel": ".whl", "sdist": ".tar.gz"}
 
 
@@ -70,3 +78,35 @@ print(sm.estimate("bundled", ["recall@10"]).to_html()[:5])
         cwd=tmp_path, env=environment,
     )  # fmt: skip
     assert "recall@10" in table
+
+
+@pytest.mark.parametrize("before", [[], ["first-owner"]])
+def test_one_command_names_the_owner_everywhere(before):
+    texts = {name: (ROOT / name).read_text() for name in owner.FILES}
+    for name in [*before, "Somebody"]:
+        texts = owner.with_owner(texts, name, "2027-01-31")
+    address = "https://github.com/Somebody/sampled-metrics"
+    assert yaml.safe_load(texts["_config.yml"])["repository"]["url"] == address
+    project = tomllib.loads(texts["pyproject.toml"])["project"]
+    assert project["urls"]["Repository"] == address
+    assert project | {"urls": None} == PROJECT | {"urls": None}
+    citation = yaml.safe_load(texts["CITATION.cff"])
+    assert (citation["repository-code"], str(citation["date-released"])) == (address, "2027-01-31")
+    assert (
+        citation["references"] == yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    )
+    assert not [name for name, text in texts.items() if "OWNER" in text or "first-owner" in text]
+
+
+def test_the_recipe_for_conda_asks_for_what_the_package_asks_for():
+    recipe = yaml.safe_load((ROOT / "packaging/conda/meta.yaml").read_text())
+    assert recipe["package"] == {"name": PROJECT["name"], "version": PROJECT["version"]}
+    needed = [line.replace("duckdb", "python-duckdb") for line in PROJECT["dependencies"]]
+    needed.append(f"python{PROJECT['requires-python']}")
+    assert sorted(line.replace(" ", "") for line in recipe["requirements"]["run"]) == sorted(needed)
+
+
+def test_the_archive_of_a_release_is_described_as_the_package_is():
+    deposit = json.loads((ROOT / ".zenodo.json").read_text())
+    assert deposit["license"] == PROJECT["license"]
+    assert set(deposit["keywords"]) <= set(PROJECT["keywords"])

@@ -53,7 +53,7 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-peers", "-graphs"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-peers", "-graphs", "-release"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
     name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()

@@ -109,7 +109,8 @@ def compare(
         As for :func:`estimate`.
     assumption : Assumption or {"decreasing"}, optional
         What to assume if nothing can be decided without an assumption; from "decreasing", limits on
-        the steepness are tried, too. None for no assumption. Refused for a log with a column
+        the steepness are tried, too. None for no assumption, as is right for models that predict
+        ratings (see :func:`estimate`). Refused for a log with a column
         n_above if an `Assumption`, since none is used there.
     estimator : str, optional
         One of `ESTIMATORS` except "maximum likelihood", which has no standard error. By default

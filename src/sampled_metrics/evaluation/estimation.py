@@ -92,7 +92,8 @@ def estimate(
         What identification intervals assume of the top true ranks; by default that deeper ranks
         have fewer users. Nothing is assumed if None, if the sample contradicts the assumption (a
         note says so), or if users have several relevant items and the metric uses more than the
-        best.
+        best. Use None for models that predict ratings, which put few relevant items at the very
+        top: the sample often does not contradict the assumption there, and the intervals missed.
     gamma : float, optional
         Weight of the variance in "bias-variance", finite and above 0. By default
         :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
