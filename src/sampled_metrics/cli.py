@@ -1,4 +1,4 @@
-"""The command line: estimate, compare, published, plan, rank, audit and example.
+"""The command line: one command for each question, and one for reports of bugs.
 
 Tables go to standard output or to files, which appear under their names only when complete.
 Progress, warnings and notes go to the error stream. So does the error message, one sentence, with
@@ -21,8 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ._confidence import CONFIDENCE
-from ._files import FORMATS, SUFFIXES, OutputFiles
+from . import cli_options as options
+from ._files import SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
     from .adaptive import Adaptive
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from .results import Result
 
 _LONGEST = 1_000  # characters of an error or a warning
-
-#: The forms of a log, for the help.
-LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
 
 _LOG = """\
 LOG is a CSV or Parquet file with a row for each held-out item: recommender, user and rank (among
@@ -250,6 +247,12 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     print(f"{arguments.folder}: {', '.join(path.name for path in paths)}")
 
 
+def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
+    from .doctor import report
+
+    print(report())
+
+
 def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
     """The options with the same names as the library function's arguments."""
     return {name: getattr(arguments, name) for name in names.split()}
@@ -417,181 +420,11 @@ def _parser() -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         parsers[name].set_defaults(run=command.run)
-        add = partial(_add, parsers[name])
+        add = partial(options.add_option, parsers[name])
         command.add_options(add)
-        if name != "example":
+        if name not in ("example", "doctor"):
             add("--quiet", "show no progress")
     return parser
-
-
-def _add(parser: argparse._ActionsContainer, name: str, help_text: str, **options: Any) -> None:
-    """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
-
-    An option with a one-letter metavar is a whole number; P (confidence) and T (tolerance) are
-    real. Two words are two whole numbers.
-    """
-    flag, _, metavar = name.partition(" ")
-    if " " in metavar:
-        parser.add_argument(flag, help=help_text, nargs=2, metavar=(*metavar.split(),), type=_whole)
-        return
-    if metavar.endswith("..."):
-        options |= {"nargs": "+"}
-    if metavar:
-        options |= {"metavar": metavar.removesuffix("...")}
-    elif flag.startswith("-") and not {"choices", "action"} & set(options):
-        options |= {"action": "store_true"}
-    elif not flag.startswith("-"):
-        options |= {"metavar": flag}
-        flag = flag.lower()
-    if len(metavar) == 1:
-        options |= {"type": _number if metavar in "PT" else _whole}
-    flags = flag.split(",")
-    parser.add_argument(*flags, help=help_text, **options)
-
-
-# fmt: off
-def _estimate_options(add: partial[None]) -> None:
-    _log_options(add)
-    add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
-        default=["recall@10", "ndcg@10", "ap", "auc"])
-    add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
-        "instead of one row for each recommender and metric")
-    add("--all", "a row for every estimator that the log allows and that has an interval")
-    _assume_option(add, "geometric")
-    add("--no-identification", "leave out what is possible, which takes the longest")
-    add("--efficiency",
-        "say how many times as wide each range is as a lower bound for every method")
-
-
-def _compare_options(add: partial[None]) -> None:
-    _log_options(add)
-    _assume_option(add, "geometric")
-    _metric_option(add)
-    add("--estimator NAME", "what the corrected difference is computed with")
-
-
-def _published_options(add: partial[None]) -> None:
-    if_missing = "if the table has no column of this name"
-    add("TABLE", "a CSV file")
-    add("--n-items N", f"candidates of each user, the held-out item included, {if_missing}")
-    add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
-    add("--users U", f"users that are averaged over, {if_missing}")
-    add_replacement = partial(_add, add.args[0].add_mutually_exclusive_group(required=True))
-    add_replacement("--replacement", "negatives were drawn with replacement")
-    add_replacement("--no-replacement",
-          "negatives were drawn without replacement, or duplicates were removed",
-          dest="replacement", action="store_false")
-    add("--metrics NAME...", "exact metrics to bound; default: those of the table")
-    add("--orders",
-        "show instead, for each two methods, whether the table tells which is better")
-    _assume_option(add)
-    _output_options(add, "how often, at least, all that is said of a data set is right")
-
-
-def _plan_options(add: partial[None]) -> None:
-    _log_options(add, plan=True)
-    _metric_option(add)
-    add("--users U", "users of the planned evaluation; default: those of the log", dest="n_users")
-    add("--estimators NAME...",
-        "some of naive, rank estimate, monotone, bias-variance; default: all of them")
-    add("--max-negatives M", "most negatives to consider; default: 1000")
-    add("--budget S", "scores that may be computed for each recommender: also show how they are "
-        "best divided into users and negatives")
-    add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
-        "Python, which ranks all items for users in random order until the verdict is proved")
-    add("--curve", "show the probability of the right verdict by negatives and by users instead")
-
-
-def _rank_options(add: partial[None]) -> None:
-    forms = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
-    add("--users FILE", f"factors of users {forms}", required=True)
-    add("--items FILE", f"factors of items {forms}", required=True)
-    add("--train FILE", "items that are no candidates: a CSV or Parquet file with columns user and "
-        "item, or users by items, non-zero (.npz of SciPy's save_npz)")
-    add("--test FILE", "held-out items: a CSV or Parquet file with columns user and item",
-        required=True)
-    add("--score", "the product of factors, the cosine of their angle, or their distance, the "
-        "smallest of which is the best; default: dot",
-        choices=("dot", "cosine", "euclidean"), default="dot")
-    add("--item-bias FILE", "what is added to each item's score, one number a row")
-    add("--tolerance T", "scores that differ by less than this part of the held-out item's are "
-        "tied; default: 0, products then being compared without rounding", default=0.0,
-        dest="relative_tolerance")
-    add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
-        "for N processes; a command that was killed goes on where it was when it is given again")
-    add("--among", "whether a user's other held-out items are candidates, as they are by default, "
-        "or each item is ranked among the irrelevant ones alone",
-        choices=("all", "irrelevant"), default="all")
-    add("--name NAME", "the recommender, which becomes the first column of the ranks, so that "
-        "compare reads several outputs together")
-    add("--metrics NAME...",
-        "print these metrics of the ranks, with standard errors, instead of the ranks")
-    add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)
-    add("-o,--output OUTPUT",
-        "write the ranks to a .csv or .parquet file, or to a folder of Parquet files")
-
-
-def _audit_options(add: partial[None]) -> None:
-    add("NEGATIVES", "a file with columns user and item")
-    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1", required=True)
-    add("--positives FILE",
-        "items of a user that must not be among the negatives: columns user and item")
-    add("--n-negatives M",
-        "how many each user is said to have; default: as many as one another")
-    add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
-        "show", action=argparse.BooleanOptionalAction)
-    _output_options(add, "probability of no false alarm in any check")
-
-
-def _example_options(add: partial[None]) -> None:
-    add("FOLDER", "folder to make")
-    add("--seed", "default: 1", type=_whole, default=1, action="store")
-
-
-def _log_options(add: partial[None], *, plan: bool = False) -> None:
-    """The options of every command that reads a log."""
-    if plan:
-        add("--from LOG", LOG, dest="log", required=True)
-        add("--n-items N", "candidates of each user in the planned evaluation, the relevant item "
-            "included; also of the log, if it has no column of this name")
-    else:
-        add("LOG", LOG)
-        add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
-            "query, one sub-corpus of the relevant documents and a sample of the others")
-        add("--corpus-size N", "documents of the whole corpus; needed beside --qrels")
-        add("--n-items N", "candidates of each user, the relevant items included, if the log has "
-            "no column of this name")
-    add("--n-negatives M",
-        "sampled negatives of each user, if the log has no column of this name")
-    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
-        "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
-        action=argparse.BooleanOptionalAction)
-    add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
-        "while none was above the item: the log says in n_negatives how many they were in the end")
-    add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
-        "verdict is proved then")
-    add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
-        "at random: accept a log that looks as if samples were doubled because of their ranks")
-    _output_options(
-        add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
-    add("--report HTML", "also write a page with tables, figures and verdicts")
-
-
-def _assume_option(add: partial[None], *extras: str) -> None:
-    geometric = ", or moreover that they are a mixture of geometric distributions" if extras else ""
-    add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
-        f"fewer users, which is the default{geometric}, or nothing",
-        choices=("decreasing", *extras, "nothing"), default="decreasing")
-
-
-def _metric_option(add: partial[None]) -> None:
-    add("--metric NAME", "such as ndcg@10", required=True)
-
-
-def _output_options(add: partial[None], confidence: str) -> None:
-    add("--confidence P", f"{confidence}; default: {CONFIDENCE}", default=CONFIDENCE)
-    add("--format", "default: table, or what the name of OUTPUT ends in", choices=FORMATS)
-    add("-o,--output OUTPUT", "write the table to a file")
 
 
 @dataclass(frozen=True)
@@ -606,9 +439,10 @@ class _Command:
     input_format: str = ""
 
 
+# fmt: off
 #: In the order of the help.
 COMMANDS = {
-    "estimate": _Command(_estimate, _estimate_options,
+    "estimate": _Command(_estimate, options.estimate_options,
         "Estimate exact metrics from a sampled evaluation.",
         "The table has for each recommender and metric what was reported, an estimate, the typical "
         "range (by the track record of such estimates on real recommenders), the proved range of "
@@ -616,7 +450,7 @@ COMMANDS = {
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
         _LOG,
     ),
-    "compare": _Command(_compare, _compare_options,
+    "compare": _Command(_compare, options.compare_options,
         "Say which recommender beats which, and under what assumption.",
         "A sentence for each pair says who beats whom, with the warrant and the assumption of the "
         "verdict, or what would prove it. The table has the reported difference, the corrected "
@@ -628,7 +462,7 @@ COMMANDS = {
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
     ),
-    "published": _Command(_published, _published_options,
+    "published": _Command(_published, options.published_options,
         "Read a published table: what its averages leave possible, and whether they can be.",
         "The table has for each method and metric what is printed, and all exact values that the "
         "printed numbers leave possible, their digits and the draws of the negatives counted: "
@@ -639,7 +473,7 @@ COMMANDS = {
         "--n-negatives 50 --users 300 --no-replacement",
         _TABLE,
     ),
-    "plan": _Command(_plan, _plan_options,
+    "plan": _Command(_plan, options.plan_options,
         "Find how many negatives or users an evaluation needs.",
         "Needed are as many as make the verdict on two recommenders right with the given "
         "probability; the last row of each pair says what it costs to rank all items instead. The "
@@ -647,7 +481,7 @@ COMMANDS = {
         "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
         _LOG,
     ),
-    "rank": _Command(_rank, _rank_options,
+    "rank": _Command(_rank, options.rank_options,
         "Rank held-out items exactly, so that nobody needs to sample.",
         "Items are ranked by factors among all items that their user was not trained on, in "
         "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
@@ -655,32 +489,23 @@ COMMANDS = {
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),
-    "audit": _Command(_audit, _audit_options,
+    "audit": _Command(_audit, options.audit_options,
         "Test whether logged negatives are what they claim to be.",
         "They should be uniform over the candidates, as many for each user, without positives and "
         "without duplicates.",
         "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
         "--positives toy/positives.csv",
     ),
-    "example": _Command(_example, _example_options,
+    "example": _Command(_example, options.example_options,
         "Write a folder of small files to try the other commands on.",
         "They are factors, a training set, held-out items, negatives and a log.",
         "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
         "--n-negatives 50 --no-replacement",
     ),
+    "doctor": _Command(_doctor, lambda add: None,
+        "Print what a report of a bug needs: versions, linear algebra, threads.",
+        "Paste it into the report.",
+        "sampled-metrics doctor",
+    ),
 }
 # fmt: on
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text[:40]!r}") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text[:40]!r}") from None

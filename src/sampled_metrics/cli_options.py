@@ -1,0 +1,200 @@
+"""The options of each command, declared once for the parser, its help and the page of commands."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Any
+
+from ._confidence import CONFIDENCE
+from ._files import FORMATS
+
+#: The forms of a log, for the help.
+LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text[:40]!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text[:40]!r}") from None
+
+
+def add_option(
+    parser: argparse._ActionsContainer, name: str, help_text: str, **options: Any
+) -> None:
+    """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
+
+    An option with a one-letter metavar is a whole number; P (confidence) and T (tolerance) are
+    real. Two words are two whole numbers.
+    """
+    flag, _, metavar = name.partition(" ")
+    if " " in metavar:
+        parser.add_argument(flag, help=help_text, nargs=2, metavar=(*metavar.split(),), type=_whole)
+        return
+    if metavar.endswith("..."):
+        options |= {"nargs": "+"}
+    if metavar:
+        options |= {"metavar": metavar.removesuffix("...")}
+    elif flag.startswith("-") and not {"choices", "action"} & set(options):
+        options |= {"action": "store_true"}
+    elif not flag.startswith("-"):
+        options |= {"metavar": flag}
+        flag = flag.lower()
+    if len(metavar) == 1:
+        options |= {"type": _number if metavar in "PT" else _whole}
+    flags = flag.split(",")
+    parser.add_argument(*flags, help=help_text, **options)
+
+
+# fmt: off
+def estimate_options(add: partial[None]) -> None:
+    _log_options(add)
+    add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
+        default=["recall@10", "ndcg@10", "ap", "auc"])
+    add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
+        "instead of one row for each recommender and metric")
+    add("--all", "a row for every estimator that the log allows and that has an interval")
+    _assume_option(add, "geometric")
+    add("--no-identification", "leave out what is possible, which takes the longest")
+    add("--efficiency",
+        "say how many times as wide each range is as a lower bound for every method")
+
+
+def compare_options(add: partial[None]) -> None:
+    _log_options(add)
+    _assume_option(add, "geometric")
+    _metric_option(add)
+    add("--estimator NAME", "what the corrected difference is computed with")
+
+
+def published_options(add: partial[None]) -> None:
+    if_missing = "if the table has no column of this name"
+    add("TABLE", "a CSV file")
+    add("--n-items N", f"candidates of each user, the held-out item included, {if_missing}")
+    add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
+    add("--users U", f"users that are averaged over, {if_missing}")
+    add_replacement = partial(add_option, add.args[0].add_mutually_exclusive_group(required=True))
+    add_replacement("--replacement", "negatives were drawn with replacement")
+    add_replacement("--no-replacement",
+          "negatives were drawn without replacement, or duplicates were removed",
+          dest="replacement", action="store_false")
+    add("--metrics NAME...", "exact metrics to bound; default: those of the table")
+    add("--orders",
+        "show instead, for each two methods, whether the table tells which is better")
+    _assume_option(add)
+    _output_options(add, "how often, at least, all that is said of a data set is right")
+
+
+def plan_options(add: partial[None]) -> None:
+    _log_options(add, plan=True)
+    _metric_option(add)
+    add("--users U", "users of the planned evaluation; default: those of the log", dest="n_users")
+    add("--estimators NAME...",
+        "some of naive, rank estimate, monotone, bias-variance; default: all of them")
+    add("--max-negatives M", "most negatives to consider; default: 1000")
+    add("--budget S", "scores that may be computed for each recommender: also show how they are "
+        "best divided into users and negatives")
+    add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
+        "Python, which ranks all items for users in random order until the verdict is proved")
+    add("--curve", "show the probability of the right verdict by negatives and by users instead")
+
+
+def rank_options(add: partial[None]) -> None:
+    forms = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
+    add("--users FILE", f"factors of users {forms}", required=True)
+    add("--items FILE", f"factors of items {forms}", required=True)
+    add("--train FILE", "items that are no candidates: a CSV or Parquet file with columns user and "
+        "item, or users by items, non-zero (.npz of SciPy's save_npz)")
+    add("--test FILE", "held-out items: a CSV or Parquet file with columns user and item",
+        required=True)
+    add("--score", "the product of factors, the cosine of their angle, or their distance, the "
+        "smallest of which is the best; default: dot",
+        choices=("dot", "cosine", "euclidean"), default="dot")
+    add("--item-bias FILE", "what is added to each item's score, one number a row")
+    add("--tolerance T", "scores that differ by less than this part of the held-out item's are "
+        "tied; default: 0, products then being compared without rounding", default=0.0,
+        dest="relative_tolerance")
+    add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
+        "for N processes; a command that was killed goes on where it was when it is given again")
+    add("--among", "whether a user's other held-out items are candidates, as they are by default, "
+        "or each item is ranked among the irrelevant ones alone",
+        choices=("all", "irrelevant"), default="all")
+    add("--name NAME", "the recommender, which becomes the first column of the ranks, so that "
+        "compare reads several outputs together")
+    add("--metrics NAME...",
+        "print these metrics of the ranks, with standard errors, instead of the ranks")
+    add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)
+    add("-o,--output OUTPUT",
+        "write the ranks to a .csv or .parquet file, or to a folder of Parquet files")
+
+
+def audit_options(add: partial[None]) -> None:
+    add("NEGATIVES", "a file with columns user and item")
+    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1", required=True)
+    add("--positives FILE",
+        "items of a user that must not be among the negatives: columns user and item")
+    add("--n-negatives M",
+        "how many each user is said to have; default: as many as one another")
+    add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
+        "show", action=argparse.BooleanOptionalAction)
+    _output_options(add, "probability of no false alarm in any check")
+
+
+def example_options(add: partial[None]) -> None:
+    add("FOLDER", "folder to make")
+    add("--seed", "default: 1", type=_whole, default=1, action="store")
+
+
+def _log_options(add: partial[None], *, plan: bool = False) -> None:
+    """The options of every command that reads a log."""
+    if plan:
+        add("--from LOG", LOG, dest="log", required=True)
+        add("--n-items N", "candidates of each user in the planned evaluation, the relevant item "
+            "included; also of the log, if it has no column of this name")
+    else:
+        add("LOG", LOG)
+        add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
+            "query, one sub-corpus of the relevant documents and a sample of the others")
+        add("--corpus-size N", "documents of the whole corpus; needed beside --qrels")
+        add("--n-items N", "candidates of each user, the relevant items included, if the log has "
+            "no column of this name")
+    add("--n-negatives M",
+        "sampled negatives of each user, if the log has no column of this name")
+    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
+        "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
+        action=argparse.BooleanOptionalAction)
+    add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
+        "while none was above the item: the log says in n_negatives how many they were in the end")
+    add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
+        "verdict is proved then")
+    add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
+        "at random: accept a log that looks as if samples were doubled because of their ranks")
+    _output_options(
+        add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
+    add("--report HTML", "also write a page with tables, figures and verdicts")
+
+
+def _assume_option(add: partial[None], *extras: str) -> None:
+    geometric = ", or moreover that they are a mixture of geometric distributions" if extras else ""
+    add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
+        f"fewer users, which is the default{geometric}, or nothing",
+        choices=("decreasing", *extras, "nothing"), default="decreasing")
+
+
+def _metric_option(add: partial[None]) -> None:
+    add("--metric NAME", "such as ndcg@10", required=True)
+
+
+def _output_options(add: partial[None], confidence: str) -> None:
+    add("--confidence P", f"{confidence}; default: {CONFIDENCE}", default=CONFIDENCE)
+    add("--format", "default: table, or what the name of OUTPUT ends in", choices=FORMATS)
+    add("-o,--output OUTPUT", "write the table to a file")
+# fmt: on
