@@ -247,6 +247,19 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     print(f"{arguments.folder}: {', '.join(path.name for path in paths)}")
 
 
+def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
+    from .conformance import conformance, evaluator
+
+    sys.path.insert(0, os.getcwd())  # the evaluator may lie in the user's folder
+    output_path = None if arguments.output is None else files.add(Path(arguments.output))
+    table = conformance(evaluator(arguments.evaluator))
+    if output_path is None:
+        print(table.drop(columns="error").to_string(index=False, na_rep="", float_format="%.6g"))
+        print(", ".join(f"{n} {result}" for result, n in table["result"].value_counts().items()))
+    else:
+        table.to_csv(output_path, index=False)
+
+
 def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .doctor import report
 
@@ -422,7 +435,7 @@ def _parser() -> _Parser:
         parsers[name].set_defaults(run=command.run)
         add = partial(options.add_option, parsers[name])
         command.add_options(add)
-        if name not in ("example", "doctor"):
+        if name not in ("example", "conformance", "doctor"):
             add("--quiet", "show no progress")
     return parser
 
@@ -501,6 +514,13 @@ COMMANDS = {
         "They are factors, a training set, held-out items, negatives and a log.",
         "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
         "--n-negatives 50 --no-replacement",
+    ),
+    "conformance": _Command(_conformance, options.conformance_options,
+        "Try an evaluator of rankings on forty small cases with exact answers.",
+        "The cases are ties, constant scores, cut-offs beyond the list, missing and repeated "
+        "candidates, and scores that are no numbers. The function is called as f(scores, items, "
+        "relevant, metric), with a list for each user, and returns the mean over users.",
+        "sampled-metrics conformance sampled_metrics.conformance:exact",
     ),
     "doctor": _Command(_doctor, lambda add: None,
         "Print what a report of a bug needs: versions, linear algebra, threads.",

@@ -153,6 +153,11 @@ def example_options(add: partial[None]) -> None:
     add("--seed", "default: 1", type=_whole, default=1, action="store")
 
 
+def conformance_options(add: partial[None]) -> None:
+    add("EVALUATOR", "MODULE:FUNCTION, from this folder or from what is installed")
+    add("-o,--output OUTPUT", "write the table to a CSV file, with the errors")
+
+
 def _log_options(add: partial[None], *, plan: bool = False) -> None:
     """The options of every command that reads a log."""
     if plan:
