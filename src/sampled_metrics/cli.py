@@ -89,7 +89,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
-    0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``).
+    0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
+    returns 0, 1 or 3 for better, worse or unknown, and 1 stands for an alarm of ``--fail-on``.
 
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
@@ -106,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.parse_args(argv, arguments)
         arguments.progress = not getattr(arguments, "quiet", True)
         with _warnings_as_lines(), OutputFiles() as files:
-            arguments.run(arguments, files)
+            status = arguments.run(arguments, files)
             sys.stdout.flush()
     except SystemExit as end:  # after --help and --version
         return end.code if isinstance(end.code, int) else 0
@@ -120,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, MemoryError) as problem:
         print(f"error: {_sentence(problem, parser, arguments)}", file=sys.stderr)
         return 2
-    return 0
+    return status or 0
 
 
 def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -167,7 +168,23 @@ def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
     _show(comparison, table_path, arguments)
 
 
-def _published(arguments: argparse.Namespace, files: OutputFiles) -> None:
+def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
+    from .gate import STATUS, gate
+
+    table_path = _table(arguments, files, [arguments.old, arguments.new])
+    options = _given(arguments, "n_items n_negatives replacement confidence progress")
+    verdict, comparison = gate(
+        arguments.old,
+        arguments.new,
+        arguments.metric,
+        assumption=_assumption(arguments),
+        **options,
+    )
+    _show(comparison, table_path, arguments)
+    return STATUS[verdict]
+
+
+def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .published_tables import published
     from .results import Orders
 
@@ -179,6 +196,7 @@ def _published(arguments: argparse.Namespace, files: OutputFiles) -> None:
     )
     result = Orders(tables.orders, notes=tables.notes) if arguments.orders else tables
     _show(result, table_path, arguments)
+    return int(arguments.fail_on is not None and not tables.checks["together"].all())
 
 
 def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -227,7 +245,7 @@ def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _audit(arguments: argparse.Namespace, files: OutputFiles) -> None:
+def _audit(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .auditing import audit
 
     table_path = _table(arguments, files, [arguments.negatives, arguments.positives])
@@ -238,13 +256,15 @@ def _audit(arguments: argparse.Namespace, files: OutputFiles) -> None:
         **_given(arguments, "n_negatives replacement confidence"),
     )
     _show(result, table_path, arguments)
+    return int(arguments.fail_on is not None and bool(result.alarms))
 
 
 def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .example import write_example
 
     paths = write_example(arguments.folder, arguments.seed)
-    print(f"{arguments.folder}: {', '.join(path.name for path in paths)}")
+    line = f"{arguments.folder}: {', '.join(path.name for path in paths)}"
+    print(textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False))
 
 
 def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -444,7 +464,7 @@ def _parser() -> _Parser:
 class _Command:
     """A command, the texts of its help, and an example that works as pasted."""
 
-    run: Callable[[argparse.Namespace, OutputFiles], None]
+    run: Callable[[argparse.Namespace, OutputFiles], int | None]
     add_options: Callable[[partial[None]], None]
     summary: str
     details: str
@@ -474,6 +494,14 @@ COMMANDS = {
         "nothing is proved, the track record of such estimates on real recommenders gives odds.",
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
+    ),
+    "gate": _Command(_gate, options.gate_options,
+        "Say by the exit status whether a new recommender is better than the old one.",
+        "Each log has one recommender, on the same users. The status is 0 if the new one is "
+        "better, 1 if it is worse, 3 if neither can be said, and 2 after an error. What is printed "
+        "names the warrant of the verdict, or the odds.",
+        "sampled-metrics example toy\nsampled-metrics gate toy/old.csv toy/new.csv --metric "
+        "ndcg@10 --n-items 480 --n-negatives 50 --no-replacement",
     ),
     "published": _Command(_published, options.published_options,
         "Read a published table: what its averages leave possible, and whether they can be.",

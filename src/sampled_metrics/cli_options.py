@@ -75,6 +75,17 @@ def compare_options(add: partial[None]) -> None:
     add("--estimator NAME", "what the corrected difference is computed with")
 
 
+def gate_options(add: partial[None]) -> None:
+    add("OLD", "a CSV or Parquet file: a log of one recommender")
+    add("NEW", "the log of the other one, with the same users and columns")
+    _metric_option(add)
+    add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
+        "column of this name")
+    _design_options(add)
+    _assume_option(add, "geometric")
+    _output_options(add, "of the verdict")
+
+
 def published_options(add: partial[None]) -> None:
     if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")
@@ -90,6 +101,7 @@ def published_options(add: partial[None]) -> None:
     add("--orders",
         "show instead, for each two methods, whether the table tells which is better")
     _assume_option(add)
+    _fail_option(add, "a row whose numbers cannot belong together")
     _output_options(add, "how often, at least, all that is said of a data set is right")
 
 
@@ -145,6 +157,7 @@ def audit_options(add: partial[None]) -> None:
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
+    _fail_option(add, "negatives that are not what they should be")
     _output_options(add, "probability of no false alarm in any check")
 
 
@@ -171,11 +184,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         add("--corpus-size N", "documents of the whole corpus; needed beside --qrels")
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
-    add("--n-negatives M",
-        "sampled negatives of each user, if the log has no column of this name")
-    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
-        "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
-        action=argparse.BooleanOptionalAction)
+    _design_options(add)
     add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
         "while none was above the item: the log says in n_negatives how many they were in the end")
     add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
@@ -187,6 +196,14 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     add("--report HTML", "also write a page with tables, figures and verdicts")
 
 
+def _design_options(add: partial[None]) -> None:
+    add("--n-negatives M",
+        "sampled negatives of each user, if the log has no column of this name")
+    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
+        "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
+        action=argparse.BooleanOptionalAction)
+
+
 def _assume_option(add: partial[None], *extras: str) -> None:
     geometric = ", or moreover that they are a mixture of geometric distributions" if extras else ""
     add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
@@ -196,6 +213,10 @@ def _assume_option(add: partial[None], *extras: str) -> None:
 
 def _metric_option(add: partial[None]) -> None:
     add("--metric NAME", "such as ndcg@10", required=True)
+
+
+def _fail_option(add: partial[None], alarm: str) -> None:
+    add("--fail-on WHAT", f"exit with status 1 at an alarm: {alarm}", choices=("alarm",))
 
 
 def _output_options(add: partial[None], confidence: str) -> None:

@@ -31,7 +31,8 @@ def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
     -------
     list of Path
         The files, by name: ``U.npy`` and ``V.npy``, the factors of users and items; ``train.npz``;
-        ``test.csv``; ``negatives.csv``; ``positives.csv``; ``log.csv``; and ``table.csv``.
+        ``test.csv``; ``negatives.csv``; ``positives.csv``; ``log.csv``, and its recommenders B and
+        A alone in ``old.csv`` and ``new.csv``; and ``table.csv``.
 
     Raises
     ------
@@ -71,6 +72,8 @@ def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
     log = pd.concat(rows)
     tables = {
         "log.csv": log,
+        "new.csv": rows[0],
+        "old.csv": rows[1],
         "table.csv": _published_table(log),
         "test.csv": pd.DataFrame({"user": users, "item": test}),
         "negatives.csv": pd.DataFrame(

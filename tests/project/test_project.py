@@ -245,8 +245,8 @@ ORDER = [
     "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
     "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "ranking",
     "evaluation", "exact_pairs", "sequential", "expected_races", "planning", "log_plans",
-    "auditing", "published_tables", "example", "conformance", "report", "doctor", "cli_options",
-    "cli",
+    "auditing", "published_tables", "example", "conformance", "gate", "report", "doctor",
+    "cli_options", "cli",
 ]  # fmt: skip
 #: What a result calls when it is asked for a page, a figure or metrics of exact ranks.
 UPWARDS = {("results", "evaluation"), ("results", "report")}

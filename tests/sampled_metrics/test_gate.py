@@ -1,0 +1,91 @@
+"""Exit statuses for continuous integration: better, worse, unknown, and alarms."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sampled_metrics import compare, read_log
+from sampled_metrics.cli import main
+from sampled_metrics.example import write_example
+from sampled_metrics.gate import gate
+
+SIZES = {"n_items": 480, "n_negatives": 50, "replacement": False}
+FLAGS = ["--n-items", "480", "--n-negatives", "50", "--no-replacement", "--metric", "ndcg@10"]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gate") / "toy"
+    write_example(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "status"),
+    [("old", "new", "better", 0), ("new", "old", "worse", 1), ("new", "new", "unknown", 3)],
+)
+def test_the_exit_status_is_the_verdict(
+    toy: Path, old: str, new: str, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(toy / f"{name}.csv") for name in (old, new)]
+    assert gate(*files, "ndcg@10", **SIZES)[0] == verdict
+    assert main(["gate", *files, *FLAGS]) == status
+    assert "on NDCG@10" in capsys.readouterr().out
+
+
+def test_it_says_what_compare_says_of_one_log(toy: Path) -> None:
+    _, found = gate(toy / "old.csv", toy / "new.csv", "auc", **SIZES)
+    whole = pd.read_csv(toy / "log.csv").replace({"recommender": {"B": "old", "A": "new"}})
+    whole = whole.sort_values("recommender", ascending=False, kind="stable")
+    expected = compare(read_log(whole, **SIZES), "auc")
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda old: old.assign(recommender=["A", "B"] * 150),
+            "must have one recommender, got A, B",
+        ),
+        (lambda old: old.assign(count=1), r"must have the columns of the old one; .*'count'"),
+        (lambda old: old.assign(user=old["user"] + 1), "user"),
+        (lambda old: old.drop(columns="n_better"), "must have the columns"),
+    ],
+)
+def test_logs_that_do_not_fit_are_one_sentence(
+    toy: Path, tmp_path: Path, change: object, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new.csv"
+    change(pd.read_csv(toy / "old.csv")).to_csv(new, index=False)  # type: ignore[operator]
+    assert main(["gate", str(toy / "old.csv"), str(new), *FLAGS]) == 2
+    error = capsys.readouterr().err
+    assert re.search(said, error), error
+    assert error.count("\n") == 1
+
+
+def test_a_file_of_another_kind_is_refused(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", str(toy / "old.csv"), str(toy / "test.csv"), *FLAGS]) == 2
+    assert "must have the columns of the old one" in capsys.readouterr().err
+
+
+def test_an_alarm_stops_a_job_only_if_asked(
+    toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    negatives = pd.read_csv(toy / "negatives.csv")
+    skewed = tmp_path / "negatives.csv"
+    negatives.assign(item=negatives["item"] // 2).to_csv(skewed, index=False)
+    asked = ["--n-items", "500", "--positives", str(toy / "positives.csv"), "--fail-on", "alarm"]
+    assert main(["audit", str(toy / "negatives.csv"), *asked]) == 0
+    assert main(["audit", str(skewed), *asked]) == 1
+    assert main(["audit", str(skewed), *asked[:4]]) == 0
+    table = tmp_path / "table.csv"
+    table.write_text("method,HR@1,NDCG@5\nA,0.300,0.250\n")
+    sizes = ["--n-items", "500", "--n-negatives", "99", "--users", "1000", "--no-replacement"]
+    assert main(["published", str(table), *sizes, "--fail-on", "alarm"]) == 1
+    assert main(["published", str(table), *sizes]) == 0
+    table.write_text("method,HR@1,NDCG@5\nA,0.250,0.300\n")
+    assert main(["published", str(table), *sizes, "--fail-on", "alarm"]) == 0
+    capsys.readouterr()
