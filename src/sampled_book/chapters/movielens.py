@@ -1,4 +1,4 @@
-"""Chapter 5: recommenders of MovieLens, their ties and their random starts."""
+"""The chapter on MovieLens: recommenders, their ties and their random starts."""
 
 from __future__ import annotations
 
