@@ -1,57 +1,17 @@
-"""Rankers of few candidates: costs, missing answers, and LLMRank's lists and tables."""
+"""Rankers of few candidates: missing answers, and LLMRank's lists and tables."""
 
 import json
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.optimize import linprog
 
 from sampled_book.data import datasets
 from sampled_book.experiments import candidates
-from sampled_metrics import metric, published
+from sampled_metrics import published
 from tests.data import needs_data
 
 CUTOFFS = [1, 5, 10, 20]
-
-
-def test_verdicts_at_equal_cost_have_the_moments_of_their_definition():
-    first, second, n = np.array([1, 4, 9, 30]), np.array([2, 2, 20, 11]), 40
-    table = candidates.at_equal_cost(
-        first, second, "ndcg@3", n, 1_000, [3, 9], estimators=["naive"], per_user=11
-    )
-    assert table["n_users"].tolist() == [1_000 // 14, 1_000 // 20, 1_000 // 50]
-    assert table["n_negatives"].tolist() == [3, 9, 39]
-    for m, row in zip((3, 9), table.itertuples(), strict=False):
-        value = np.where(np.arange(m + 1) < 3, 1 / np.log2(np.arange(m + 1) + 2), 0.0)
-        mean, square = [], []
-        for first_rank, second_rank in zip(first, second, strict=True):
-            a, b = (
-                stats.hypergeom(n - 1, r - 1, m).pmf(np.arange(m + 1))
-                for r in (first_rank, second_rank)
-            )
-            joint, gap = np.outer(a, b), value[:, None] - value
-            mean.append((joint * gap).sum())
-            square.append((joint * gap**2).sum())
-        variance = np.mean(square) - np.mean(mean) ** 2
-        assert row.expected == pytest.approx(np.mean(mean))
-        assert row.sd == pytest.approx(np.sqrt(variance / row.n_users))
-    gaps = metric("ndcg@3")(first) - metric("ndcg@3")(second)
-    exact = table.iloc[-1]
-    assert exact["expected"] == pytest.approx(gaps.mean())
-    assert exact["sd"] == pytest.approx(gaps.std() / np.sqrt(20))
-
-
-def test_an_exact_evaluation_has_the_chance_that_counting_users_gives():
-    # One user of three is better by the first recommender's list, two by nobody's.
-    table = candidates.at_equal_cost([1, 9, 9], [9, 9, 9], "recall@3", 10, 50, [2])
-    assert table["n_users"].iloc[-1] == 5
-    assert table["probability"].iloc[-1] == pytest.approx(1 - (2 / 3) ** 5)
-
-
-def test_a_budget_must_pay_for_a_user_among_all_items():
-    with pytest.raises(ValueError, match=r"budget must be >= 40, one user among all items, got 39"):
-        candidates.at_equal_cost([1], [2], "ap", 40, 39, [3])
 
 
 @pytest.mark.parametrize("half_unit", [0.0, 5e-5, 5e-3])

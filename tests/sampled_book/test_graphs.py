@@ -71,22 +71,6 @@ def test_amri_is_auc_stretched_if_all_have_as_many_candidates_and_weighted_else(
     assert (abs(exact - sampled) < 1e-12) == alike
 
 
-def test_a_log_has_the_expected_metrics_and_two_instances_of_each_triple():
-    places = graphs.ranks("kinships")
-    log = graphs.sampled_log("kinships", 10)
-    frame = log.frame
-    assert frame.groupby(["recommender", "user"])["instance"].nunique().eq(2).all()
-    for name, intervals in places.items():
-        rows = frame[frame["recommender"] == name]
-        sampled = RankIntervals(rows["n_better"], rows["n_tied"], rows["n_negatives"] + 1)
-        drawn, mean = sampled.evaluate("rr"), graphs.expected(intervals, 10, "rr").mean()
-        assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(drawn.size) + 1e-9
-        # Heads come first in the bundle, and a triple's head before its tail in the log.
-        assert (rows["n_items"].to_numpy().reshape(-1, 2).T.ravel() == intervals.n_candidates).all()
-    redrawn = graphs.sampled_log("kinships", 10).frame
-    pd.testing.assert_frame_equal(frame, redrawn)
-
-
 def test_reversed_pairs_are_those_of_both_columns():
     rows = [("g", name, "rr", 5, exact, sampled) for name, exact, sampled in
             (("A", 0.5, 0.6), ("B", 0.4, 0.7), ("C", 0.3, 0.5), ("D", 0.2, 0.55))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Chapter 2: orders of recommenders by the number of negatives."""
+"""The chapter on reversals: orders of recommenders by the number of negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 1: the value of each rank, and answers to its exercises."""
+"""The chapter on metrics: the value of each rank, and answers to its exercises."""
 
 from __future__ import annotations
 

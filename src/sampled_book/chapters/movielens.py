@@ -1,4 +1,4 @@
-"""Chapter 5: recommenders of MovieLens, their ties and their random starts."""
+"""The chapter on MovieLens: recommenders, their ties and their random starts."""
 
 from __future__ import annotations
 
@@ -175,7 +175,8 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
 def start_texts() -> Texts:
     """How often X and Y miss the top ten of ten negatives, drawn without replacement, and how many
     of their films are in the last tenth and the lower half of the bundled MovieLens 1M; and how
-    many starts of X have a lower expected Recall@10 than Y with 1,000 negatives.
+    many starts of X have a lower expected Recall@10 than Y with 1,000 negatives. The places are the
+    shares of the list above a film that misses with probability one half and one tenth.
 
     >>> texts = start_texts()
     >>> 0 <= texts["below"] <= texts["seeds"]
@@ -199,7 +200,8 @@ def start_texts() -> Texts:
         for k, r in (("x", x), ("y", y))
         for part, share in (("tenth", 0.9), ("half", 0.5))
     }
-    return {"below": sum(below), "seeds": len(seeds), **missed, **last}
+    places = {f"place_{k}": (share**0.1, ".0%") for k, share in (("half", 0.5), ("tenth", 0.1))}
+    return {"below": sum(below), "seeds": len(seeds), **missed, **last, **places}
 
 
 def tie_spread(intervals: RankIntervals) -> float:

@@ -1,4 +1,4 @@
-"""Chapter 4: how far expected sampled metrics are from a straight line."""
+"""The chapter on one negative: how far expected sampled metrics are from a straight line."""
 
 from __future__ import annotations
 

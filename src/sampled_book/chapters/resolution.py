@@ -1,4 +1,4 @@
-"""Appendix D: the components of a metric that a sample preserves and that a correction keeps."""
+"""The appendix on resolution: components that a sample preserves and that a correction keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 3: the distribution of the sampled rank."""
+"""The chapter on the sampled rank: the distribution of the sampled rank."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from sampled_metrics._confidence import NORMAL_QUANTILE
 from ..data.study import BUNDLED, standing
 from ..experiments.theory import HANDFUL, Standing
 from .decoy_study import (
-    CHAPTER_1,
     FILTERS,
+    IN_BOOK,
     LONG_LISTS,
     ORDER,
     PAIRS,
@@ -351,7 +351,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
         text = text_by_data({d: ", ".join(f"{s:.1%}" for s in row) for d, row in shares.items()})
         return Trial(f"{text} of the unrated items", differ == (published[0] == "n"), setting)
 
-    return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
+    return judge(trial(IN_BOOK, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
 
 
 # --- verdicts -------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def _reversed(data: str, kinds: tuple[str, ...]) -> dict[tuple[str, str], list[t
     """
     reversals: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for kind in kinds:
-        definition = SOFTWARE if kind.startswith("software ") else CHAPTER_1
+        definition = SOFTWARE if kind.startswith("software ") else IN_BOOK
         curve = curves(data, kind.removeprefix("software "), definition)
         for a, b in combinations(ORDER, 2):
             sign = np.array([stand.order(a, b) for stand in curve.stands])

@@ -115,19 +115,3 @@ def bounds(confidence: float = CONFIDENCE, **options: Any) -> tuple[pd.DataFrame
     exact = halves.rename(columns={"all": "exact"}).drop(columns="sampled")
     with_exact = frame.merge(exact, on=["dataset", "method", "metric"])
     return with_exact, pd.concat(order_frames, ignore_index=True)
-
-
-def twins() -> pd.DataFrame:
-    """Bounds for three models on Amazon Video Games from their sampled evaluation, with a column
-    for the exact one; each was trained once and evaluated both ways.
-    """
-    halves = {
-        half: part.pivot(index="method", columns="metric", values="value").reset_index()
-        for half, part in cells("games").groupby("protocol")
-    }
-    # A user has nine items, which are no candidates but for the one that is held out.
-    table = sm.published(halves["sampled"], n_items=16_882 - 8, n_negatives=100, users=50_626,
-                         replacement=False).frame  # fmt: skip
-    exact = halves["all"].set_index("method").rename(columns=lambda name: metric(name).name)
-    keys = zip(table["method"], table["metric"], strict=True)
-    return table.assign(exact=[float(exact.loc[key]) for key in keys])

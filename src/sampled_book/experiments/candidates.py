@@ -1,4 +1,4 @@
-"""Rankers that see few candidates, as language models do: what they cost, what their lists hold.
+"""Rankers that see few candidates, as language models do: what their lists hold.
 
 ``python -m sampled_book.experiments.candidates`` counts the bundled facts of LLMRank's lists anew.
 """
@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from sampled_metrics._validate import IntArray
 from sampled_metrics.auditing import audit
-from sampled_metrics.metrics import Metric, metric
-from sampled_metrics.planning import curve
-from sampled_metrics.protocol import Protocol
-from sampled_metrics.verdicts import verdict
 
 from ..data import bundle, datasets
 from ..data.datasets import BUNDLE
@@ -38,57 +32,6 @@ _URL = (
     "https://raw.githubusercontent.com/RUCAIBox/LLMRank/"
     "5ec1154cb74cbf68ed5721212f1d7e79336c39c7/llmrank/dataset/ml-1m-full/"
 )
-
-
-def at_equal_cost(
-    first: ArrayLike,
-    second: ArrayLike,
-    ranking_metric: Metric | str,
-    n_items: int,
-    budget: int,
-    sizes: Iterable[int],
-    *,
-    estimators: Sequence[str] = ("naive", "bias-variance"),
-    per_user: int = 1,
-) -> pd.DataFrame:
-    """Verdicts on two recommenders from evaluations that cost the same: many users with few
-    candidates, or few users with many.
-
-    `first` and `second` are the true ranks of the same users; negatives are drawn without
-    replacement, users at random from those given. `budget` is the cost of one recommender in
-    candidates read; a user costs its negatives and `per_user`: 1 for the relevant item, more where
-    a prompt carries the user's history, too. In a row per estimator and number of negatives, the
-    last of them exact: users, the expectation and sd of the difference of the averages, and the
-    probability of the exact order.
-    """
-    exact_users = budget // (per_user + n_items - 1)
-    if exact_users < 1:
-        raise ValueError(
-            f"budget must be >= {per_user + n_items - 1}, one user among all items, got {budget}"
-        )
-    ranking_metric, rows = metric(ranking_metric), []
-    for name, m in product(estimators, sizes):
-        users, protocol = budget // (per_user + m), Protocol(n_items, m, replacement=False)
-        sampled_verdict = verdict(first, second, name, ranking_metric, protocol, n_users=users)
-        rows.append(
-            (
-                name,
-                m,
-                users,
-                sampled_verdict.expected,
-                sampled_verdict.sd,
-                sampled_verdict.probability,
-            )
-        )
-    gaps = ranking_metric(np.asarray(first), n_items) - ranking_metric(np.asarray(second), n_items)
-    one_negative = Protocol(n_items, 1, replacement=False)
-    chance = curve(first, second, ranking_metric, one_negative, exact_users, estimators="naive")[
-        "probability"
-    ].iloc[-1]
-    sd = float(gaps.std() / np.sqrt(exact_users))
-    rows.append(("exact", n_items - 1, exact_users, float(gaps.mean()), sd, chance))
-    columns = ["estimator", "n_negatives", "n_users", "expected", "sd", "probability"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def share_ranked(

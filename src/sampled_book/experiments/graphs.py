@@ -24,16 +24,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from sampled_metrics import evaluation
 from sampled_metrics._validate import FloatArray, IntArray, integer
-from sampled_metrics.log.compact import Log
-from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric as parsed
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import pykeen
 
 from ..data import benchmark, bundle, datasets
-from . import evidence
 
 BUNDLE = datasets.BUNDLE / "graphs"
 SEED = 12
@@ -275,46 +271,6 @@ def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[s
         return adjusted(above, pool)
     n_drawn = negatives(places, n_negatives)
     return adjusted(above * n_drawn / pool, n_drawn)
-
-
-def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
-    """A log of one sampled evaluation of all models, each with negatives of its own. A triple is a
-    user with two instances, its head and its tail.
-    """
-    rng = np.random.default_rng([seed, n_negatives])
-    parts = []
-    for name, places in ranks(graph).items():
-        n_drawn, pool = negatives(places, n_negatives), places.n_candidates - 1
-        above = rng.hypergeometric(places.n_better, pool - places.n_better, n_drawn)
-        below = pool - places.n_better - places.n_tied
-        tied = rng.hypergeometric(places.n_tied, below, n_drawn - above)
-        instance, user = np.divmod(np.arange(n_drawn.size), n_drawn.size // 2)
-        columns = {"recommender": name, "user": user, "instance": instance, "n_better": above}
-        sizes = {"n_tied": tied, "n_negatives": n_drawn, "n_items": places.n_candidates}
-        parts.append(pd.DataFrame(columns | sizes))
-    return read_log(pd.concat(parts), replacement=False)
-
-
-def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.DataFrame:
-    """Verdicts of `compare` on each pair of models on one sampled log, beside the exact order;
-    assumptions as in :func:`~sampled_book.experiments.evidence.assumption_of`.
-
-    >>> found = judged_pairs("nations", 5, "auc")
-    >>> len(found), found["right"].dropna().astype(bool).all()
-    (10, np.True_)
-    """
-    truth = {
-        name: float(intervals.evaluate(metric).mean()) for name, intervals in ranks(graph).items()
-    }
-    verdicts = evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame
-    rows = []
-    for row in verdicts.to_dict("records"):
-        gap = truth[row["first"]] - truth[row["second"]]
-        right, assumption_key = evidence.proved_order(row, gap)
-        pair = row["first"], row["second"], gap, row["reported"]
-        rows.append((graph, n_negatives, metric, *pair, assumption_key, right))
-    columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
-    return pd.DataFrame(rows, columns=[*columns, "right"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
