@@ -27,7 +27,7 @@ UP = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 ZERO, FORMAT = Decimal(0), "sampled-metrics certificate 1"
 TINY = Decimal("1e-25")  # more than the rounding, to the nearest, of logarithms and exponentials
-SETTINGS = "recommender metric k n_items n_negatives replacement confidence alpha top"
+KEYS = "recommender metric k n_items n_negatives replacement confidence alpha decreasing_to_rank"
 
 
 class RefusedError(Exception):
@@ -40,9 +40,9 @@ class Certificate:
     def __init__(self, content: Any) -> None:
         named, keys = content["settings"], "format settings counts range bets"
         _require(content["format"] == FORMAT and content.keys() == {*keys.split(" ")})
-        _require(named.keys() == {*SETTINGS.split(" ")} and type(named["recommender"]) is str)
-        self.kind, k, self.replacement = named["metric"], named["k"], named["replacement"]
-        self.n, self.m, self.top = (named[key] for key in ("n_items", "n_negatives", "top"))
+        values = [named[key] for key in KEYS.split(" ")]
+        name, self.kind, k, self.n, self.m, self.replacement, *numbers, self.top = values
+        _require(len(named) == len(values) and type(name) is str)
         self.counts, self.k = content["counts"], self.n if k is None else k
         whole = [self.n, self.m, self.top, self.k, *(each for row in self.counts for each in row)]
         _require(all(type(each) is int and 0 <= each <= 10**9 for each in whole))
@@ -51,7 +51,7 @@ class Certificate:
         plain, cut = ("auc", "accuracy"), ("precision", "recall", "hit")
         _require(self.kind in ("ap", "ndcg", "rr", *(plain if k is None else cut)) and self.k > 0)
         self.pool, self.last = self.n - 1, 1 if self.kind == "accuracy" else min(self.k, self.n)
-        self.confidence, self.alpha = _number(named["confidence"]), _number(named["alpha"])
+        self.confidence, self.alpha = map(_number, numbers)
         self.users = sum(users for _, _, users in self.counts)
         self.low, self.high = map(_number, content["range"])
         sign, names = {"low": 1, "high": -1}, ("weight", "slope", "bound")

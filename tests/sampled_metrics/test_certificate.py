@@ -150,17 +150,18 @@ def test_altered_counts_lower_the_wealth_at_one_end(found):
 
 def test_the_assumption_is_needed_for_what_it_proves():
     found = certified(log_of(), "ndcg@10", DECREASING)
-    assert found["settings"]["top"] == 100
+    assert found["settings"]["decreasing_to_rank"] == 100
     for top in (0, 5, 50):
-        assert status(altered(found, "settings", "top", value=top)) == 1
+        assert status(altered(found, "settings", "decreasing_to_rank", value=top)) == 1
 
 
 @pytest.mark.parametrize(("path", "value"), [
     (("format",), "another"), (("settings", "n_items"), 10.0), (("settings", "n_items"), 1),
     (("settings", "replacement"), 1), (("settings", "metric"), "gini"), (("settings", "k"), "10"),
     (("settings", "k"), 0), (("settings", "k"), True), (("settings", "alpha"), 0.02),
-    (("settings", "alpha"), "1e-2"), (("settings", "alpha"), "NaN"), (("settings", "top"), -1),
-    (("settings", "top"), 201), (("counts",), []), (("counts",), [[1, 2]]), (("bets",), []),
+    (("settings", "alpha"), "1e-2"), (("settings", "alpha"), "NaN"),
+    (("settings", "decreasing_to_rank"), -1), (("settings", "decreasing_to_rank"), 201),
+    (("settings", "extra"), 1), (("counts",), []), (("counts",), [[1, 2]]), (("bets",), []),
     (("counts", 0, 0), 21), (("counts", 0, 2), -3), (("counts", 0, 2), "3"), (("range",), ["0"]),
     (("range", 0), "Infinity"), (("bets", 0, "end"), "middle"), (("bets", 0, "function"), ["1"]),
     (("bets", 0, "weight"), "0.1" * 99), (("bets", 0), {}), (("settings",), []),
