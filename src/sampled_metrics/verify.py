@@ -55,13 +55,13 @@ class Certificate:
         self.users = sum(users for _, _, users in self.counts)
         self.low, self.high = map(_number, content["range"])
         sign, names = {"low": 1, "high": -1}, ("weight", "slope", "bound")
-        self.bets, self.functions, self.concave = list[Any](), list[Any](), list[Any]()
+        self.bets, self.functions, self.bends = list[Any](), list[Any](), list[Any]()
         for bet in content["bets"]:
             self.bets.append((sign[bet["end"]], *(_number(bet[name]) for name in names)))
             h = [*map(_number, bet["function"])]
-            bends = [max(2 * h[x + 1] - h[x] - h[x + 2], ZERO) for x in range(self.m - 1)]
+            bends = [abs(h[x] - 2 * h[x + 1] + h[x + 2]) for x in range(self.m - 1)]
             self.functions.append(h)
-            self.concave.append([*accumulate(bends[::-1], max)][::-1])  # at a place or later
+            self.bends.append([*accumulate(bends[::-1], max)][::-1])  # at a place or later
         _require(self.users > 0 and all(row[0] + row[1] <= self.m for row in self.counts))
         _require({len(h) for h in self.functions} == {self.m + 1})
         self.expected, self.bend = (lru_cache(1 << 14)(f) for f in (self._expected, self._bend))
@@ -96,21 +96,21 @@ class Certificate:
         return [mean - y + slope * metric[sign] for mean, (sign, _, slope, y) in rows]
 
     def _bend(self, above: int) -> list[Decimal]:
-        """How concave each expectation is, from this rank on: its second difference is m (m - 1) /
+        """How curved each expectation is, from this rank on: its second difference is m (m - 1) /
         pool^2 times the expectation, with two draws less, of that of h; in context UP.
         """
         m, removed = self.m, 0 if self.replacement else 1
         scale = Decimal(m * (m - 1)) / (self.pool * (self.pool - removed))
-        means = self._means(self.concave, above, max(m - 2, 0), self.pool - 2 * removed)
+        means = self._means(self.bends, above, max(m - 2, 0), self.pool - 2 * removed)
         return [scale * mean for mean in means]
 
     def excess(self, start: int, stop: int) -> list[Decimal]:
-        """How far `expected` may exceed its chord, the metric being convex; in context UP."""
+        """How far `expected` may be from its chord, the metric being convex; in context UP."""
         width = stop - start
         drop = self.metric(start, UP) - self.metric(start + 1, DOWN)
         drop = (drop - self.metric(stop - 1, DOWN) + self.metric(stop, UP)) * width / 4
         rows = zip(self.bend(start), self.bets, strict=True)
-        return [c * width**2 / 8 + max(sign, 0) * drop * s for c, (sign, _, s, _) in rows]
+        return [c * width**2 / 8 + drop * s for c, (_, _, s, _) in rows]
 
     def check(self) -> None:
         """Raise RefusedError unless the range is proved; extreme values need no wealth."""
