@@ -89,6 +89,18 @@ def gate_options(add: partial[None]) -> None:
     _output_options(add, "of the verdict")
 
 
+def certificate_options(add: partial[None]) -> None:
+    add("LOG", "a CSV or Parquet file")
+    _metric_option(add)
+    add("--recommender NAME", "whose range, where the log has several")
+    add("--n-items N", "candidates of each user, the relevant item included, if the log has no "
+        "column of this name")
+    _design_options(add)
+    _assume_option(add)
+    add("--confidence P", f"of the range; default: {CONFIDENCE}", default=CONFIDENCE)
+    add("--out FILE", "the file to write", required=True)
+
+
 def published_options(add: partial[None]) -> None:
     if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")

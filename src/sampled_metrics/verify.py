@@ -27,7 +27,7 @@ UP = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 ZERO, FORMAT = Decimal(0), "sampled-metrics certificate 1"
 TINY = Decimal("1e-25")  # more than the rounding, to the nearest, of logarithms and exponentials
-SETTINGS = "recommender metric k n_items n_negatives replacement confidence alpha top"
+KEYS = "recommender metric k n_items n_negatives replacement confidence alpha decreasing_to_rank"
 
 
 class RefusedError(Exception):
@@ -40,9 +40,9 @@ class Certificate:
     def __init__(self, content: Any) -> None:
         named, keys = content["settings"], "format settings counts range bets"
         _require(content["format"] == FORMAT and content.keys() == {*keys.split(" ")})
-        _require(named.keys() == {*SETTINGS.split(" ")} and type(named["recommender"]) is str)
-        self.kind, k, self.replacement = named["metric"], named["k"], named["replacement"]
-        self.n, self.m, self.top = (named[key] for key in ("n_items", "n_negatives", "top"))
+        values = [named[key] for key in KEYS.split(" ")]
+        name, self.kind, k, self.n, self.m, self.replacement, *numbers, self.top = values
+        _require(len(named) == len(values) and type(name) is str)
         self.counts, self.k = content["counts"], self.n if k is None else k
         whole = [self.n, self.m, self.top, self.k, *(each for row in self.counts for each in row)]
         _require(all(type(each) is int and 0 <= each <= 10**9 for each in whole))
@@ -51,17 +51,17 @@ class Certificate:
         plain, cut = ("auc", "accuracy"), ("precision", "recall", "hit")
         _require(self.kind in ("ap", "ndcg", "rr", *(plain if k is None else cut)) and self.k > 0)
         self.pool, self.last = self.n - 1, 1 if self.kind == "accuracy" else min(self.k, self.n)
-        self.confidence, self.alpha = _number(named["confidence"]), _number(named["alpha"])
+        self.confidence, self.alpha = map(_number, numbers)
         self.users = sum(users for _, _, users in self.counts)
         self.low, self.high = map(_number, content["range"])
         sign, names = {"low": 1, "high": -1}, ("weight", "slope", "bound")
-        self.bets, self.functions, self.concave = list[Any](), list[Any](), list[Any]()
+        self.bets, self.functions, self.bends = list[Any](), list[Any](), list[Any]()
         for bet in content["bets"]:
             self.bets.append((sign[bet["end"]], *(_number(bet[name]) for name in names)))
             h = [*map(_number, bet["function"])]
-            bends = [max(2 * h[x + 1] - h[x] - h[x + 2], ZERO) for x in range(self.m - 1)]
+            bends = [abs(h[x] - 2 * h[x + 1] + h[x + 2]) for x in range(self.m - 1)]
             self.functions.append(h)
-            self.concave.append([*accumulate(bends[::-1], max)][::-1])  # at a place or later
+            self.bends.append([*accumulate(bends[::-1], max)][::-1])  # at a place or later
         _require(self.users > 0 and all(row[0] + row[1] <= self.m for row in self.counts))
         _require({len(h) for h in self.functions} == {self.m + 1})
         self.expected, self.bend = (lru_cache(1 << 14)(f) for f in (self._expected, self._bend))
@@ -96,21 +96,21 @@ class Certificate:
         return [mean - y + slope * metric[sign] for mean, (sign, _, slope, y) in rows]
 
     def _bend(self, above: int) -> list[Decimal]:
-        """How concave each expectation is, from this rank on: its second difference is m (m - 1) /
+        """How curved each expectation is, from this rank on: its second difference is m (m - 1) /
         pool^2 times the expectation, with two draws less, of that of h; in context UP.
         """
         m, removed = self.m, 0 if self.replacement else 1
         scale = Decimal(m * (m - 1)) / (self.pool * (self.pool - removed))
-        means = self._means(self.concave, above, max(m - 2, 0), self.pool - 2 * removed)
+        means = self._means(self.bends, above, max(m - 2, 0), self.pool - 2 * removed)
         return [scale * mean for mean in means]
 
     def excess(self, start: int, stop: int) -> list[Decimal]:
-        """How far `expected` may exceed its chord, the metric being convex; in context UP."""
+        """How far `expected` may be from its chord, the metric being convex; in context UP."""
         width = stop - start
         drop = self.metric(start, UP) - self.metric(start + 1, DOWN)
         drop = (drop - self.metric(stop - 1, DOWN) + self.metric(stop, UP)) * width / 4
         rows = zip(self.bend(start), self.bets, strict=True)
-        return [c * width**2 / 8 + max(sign, 0) * drop * s for c, (sign, _, s, _) in rows]
+        return [c * width**2 / 8 + drop * s for c, (_, _, s, _) in rows]
 
     def check(self) -> None:
         """Raise RefusedError unless the range is proved; extreme values need no wealth."""

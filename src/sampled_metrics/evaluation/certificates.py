@@ -97,7 +97,7 @@ def content(
             "replacement": log.replacement,
             "confidence": _text(confidence, _FUNCTION),
             "alpha": _text(np.floor(np.exp(-needed) * 1e12) / 1e12, _FUNCTION),
-            "top": part.generators(assumption).top,
+            "decreasing_to_rank": part.generators(assumption).top,
         },
         "counts": counts.tolist(),
         "range": [
