@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from sampled_book.display import figures
 from sampled_metrics import Protocol
@@ -69,6 +70,20 @@ def test_expected_curves_mark_flips_and_exact_values(ax):
     assert drawn[4][0] == [40, 40]
     assert drawn[5] == ([40], [0.17])
     assert ax.get_legend_handles_labels()[1] == ["A", "B"]
+
+
+def test_recommenders_other_than_x_y_and_z_have_no_colour(ax):
+    models = {name: [0.3, 0.1] for name in "ABCDE"}
+    looks = figures.greys(models)
+    exact = {name: 0.1 * i for i, name in enumerate(models)}
+    figures.expected_curves(ax, [1, 99], models, exact, looks=looks)
+    figures.on_gaps(ax, [1, 99], models, looks)
+    figures.beside(ax, exact, x=1.2, looks=looks)
+    drawn = {to_hex(part.get_color()) for part in [*ax.lines, *ax.texts]}
+    assert len(drawn) == 3
+    assert all(shade[1:3] == shade[3:5] == shade[5:7] for shade in drawn)
+    # Line styles and markers tell those of one shade apart.
+    assert len({(str(look["linestyle"]), look["marker"]) for look in looks.values()}) == 5
 
 
 def test_names_of_wedges_lead_to_their_own_wedge(ax):

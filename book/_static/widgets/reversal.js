@@ -41,7 +41,7 @@
           const box = drawn.svg.getBoundingClientRect();
           move(name, i, Math.round(to.back(event.clientX - box.left)));
         },
-      }, el("circle", { r: 17, class: "sm-hit" }), mark(lane, 0, 0, 7), title);
+      }, el("circle", { r: 17, class: "sm-hit" }), mark(lane, 0, 0, 7, { class: "sm-fill-6" }), title);
       return dot;
     }));
     const place = () => {

@@ -91,10 +91,12 @@ def course(
     return Course(orders, expected, exact, crossings)
 
 
-def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
+def plot_courses(
+    courses: Mapping[str, Course], n_negatives: int, relative: bool = False, grey: bool = False
+) -> Figure:
     """Plot a panel for each metric: named curves, circles where they cross, named wedges at the
     exact values, a dotted line at `n_negatives`. `relative` plots multiples of the mean of all
-    recommenders, on its own axis for each metric.
+    recommenders, on its own axis for each metric. `grey` leaves the colours to X, Y and Z.
 
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> whole = Protocol(10_000, 9_999, replacement=True)
@@ -107,16 +109,19 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int, relative: bool
         shown_course = metric_course.relative() if relative else metric_course
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
         curves = {str(name): shown_course.expected[name] for name in shown_course.expected}
-        figures.expected_curves(ax, shown_course.expected.index, curves, shown_course.exact)
+        looks = figures.greys(curves) if grey else figures.marks(curves)
+        figures.expected_curves(
+            ax, shown_course.expected.index, curves, shown_course.exact, looks=looks
+        )
         for m, height in shown_course.crossings:
             ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
         ax.set(title=label, xlabel="")
         if not relative:
             ax.set_ylim(-0.06, 1.06)
-        figures.on_gaps(ax, shown_course.expected.index, curves)
+        figures.on_gaps(ax, shown_course.expected.index, curves, looks)
         # A multiple of a mean says little: there the wedges carry the names alone.
         form = "{name}" if relative else "{name} {height:.2f}"
-        figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form)
+        figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form, looks=looks)
     figure.supxlabel("negatives m", fontsize=12)
     if relative:
         figure.supylabel("multiple of the mean", fontsize=12)

@@ -39,11 +39,11 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         ax.annotate(
             parsed_metric.label, (rank, height), offset, textcoords="offset points", ha=alignment
         )
-    for depth, (name, mark) in enumerate(figures.marks(ranks).items(), 1):
+    for depth, (name, mark) in enumerate(figures.greys(ranks).items(), 1):
         item_ranks = np.asarray(ranks[name])
         line = np.full(item_ranks.size, -0.1 * depth)
         ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
-    figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)})
+    figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)}, color="black")
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
     return figure

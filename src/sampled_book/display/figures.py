@@ -17,9 +17,36 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sampled_metrics.report.figures import ESTIMATORS, MARKS, STYLE, WIDTH, curves, intervals, marks
+from sampled_metrics.report.figures import (
+    ESTIMATORS,
+    MARKS,
+    STYLE,
+    WIDTH,
+    Looks,
+    curves,
+    intervals,
+    marks,
+)
 
 __all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
+
+#: Looks of series that are none of X, Y and Z, which alone have the first three colours.
+GREYS: tuple[dict[str, Any], ...] = (
+    {"color": "black", "linestyle": "-", "marker": "o"},
+    {"color": "#4d4d4d", "linestyle": "--", "marker": "s"},
+    {"color": "#767676", "linestyle": "-.", "marker": "^"},
+    {"color": "black", "linestyle": ":", "marker": "D"},
+    {"color": "#4d4d4d", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
+)
+
+
+def greys(names: Iterable[str]) -> Looks:
+    """Looks in black and grey, in the order of the names.
+
+    >>> [look["color"] for look in greys("AB").values()]
+    ['black', '#4d4d4d']
+    """
+    return dict(zip(names, cycle(GREYS), strict=False))
 
 
 def use_style() -> None:
@@ -84,6 +111,7 @@ def expected_curves(
     expected: Mapping[str, ArrayLike],
     exact: Mapping[str, float],
     flips: Iterable[tuple[int, float]] = (),
+    looks: Looks | None = None,
 ) -> Axes:
     """Plot expected sampled metrics, (p,) by name, against the number of negatives, on a
     logarithmic axis (krichene2020, fig. 2). Exact values are wedges on the right edge, in the
@@ -91,8 +119,9 @@ def expected_curves(
     circles over dotted lines. :func:`on_gaps` and :func:`beside` name curves and wedges once the
     limits of the axes are final.
     """
-    curves(ax, n_negatives, expected)
-    for name, mark in marks(expected).items():
+    looks = looks or marks(expected)
+    curves(ax, n_negatives, expected, looks)
+    for name, mark in looks.items():
         edge_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
         ax.plot(1.02, exact[name], "<", color=mark["color"], ms=8, **edge_style)
     for m, height in flips:
@@ -108,6 +137,7 @@ def beside(
     x: float = 1.05,
     gap: float = 0.075,
     form: str = "{name}",
+    looks: Looks | None = None,
     **style: Any,
 ) -> Axes:
     """Write each name beside the axes at its height, moved apart where two would touch.
@@ -116,7 +146,8 @@ def beside(
     A name that had to move keeps a line to its height if `x` leaves room for one. `heights` are in
     units of the vertical axis, whose limits are final; `x` is where names begin, and `gap` the
     least distance of two names, both as shares of the axes; `form` may show the height as well, as
-    in "exact: {name} {height:.1f}%". Colours follow the order of the names.
+    in "exact: {name} {height:.1f}%". Colours follow the order of the names, unless
+    `looks` has them.
 
     >>> figure, ax = panels()
     >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
@@ -129,7 +160,7 @@ def beside(
         name: float(to_axes.transform(ax.transData.transform((x_left, height)))[1])
         for name, height in heights.items()
     }
-    colours, order = marks(heights), sorted(axes_heights, key=axes_heights.__getitem__)
+    colours, order = looks or marks(heights), sorted(axes_heights, key=axes_heights.__getitem__)
     steps = gap * np.arange(len(order))
     free = isotonic_regression([axes_heights[name] for name in order] - steps).x
     for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
@@ -143,7 +174,13 @@ def beside(
     return ax
 
 
-def on_gaps(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], **style: Any) -> Axes:
+def on_gaps(
+    ax: Axes,
+    x: ArrayLike,
+    lines: Mapping[str, ArrayLike],
+    looks: Looks | None = None,
+    **style: Any,
+) -> Axes:
     """Write the name of each curve on it, where the nearest two curves are farthest apart. The
     limits of the axes are final; the outer tenths of the axes are left free.
 
@@ -162,7 +199,7 @@ def on_gaps(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], **style: Any
     inside = (shown[0, :, 0] > 0.1) & (shown[0, :, 0] < 0.9)
     best = int(np.argmax(np.where(inside, nearest, -1.0)))
     box = {"facecolor": "white", "edgecolor": "none", "pad": 2.0}
-    for (name, mark), height in zip(marks(lines).items(), heights[:, best], strict=True):
+    for (name, mark), height in zip((looks or marks(lines)).items(), heights[:, best], strict=True):
         text_style = {"color": mark["color"], "fontsize": 11, "fontweight": "bold"} | style
         ax.text(places[best], height, name, ha="center", va="center", bbox=box, **text_style)
     return ax

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     #: A function that draws a panel of a figure, and the panel's height in inches.
     Panel = tuple[Callable[[Axes], Any], float]
 
+#: Colour, line style and marker of each name.
+Looks = Mapping[str, Mapping[str, Any]]
+
 #: Width of every figure in inches: at 12 points, text is still 9 pixels high on a phone.
 WIDTH = 6.0
 
@@ -109,12 +112,15 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return looks
 
 
-def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
+def curves(
+    ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], looks: Looks | None = None
+) -> Axes:
     """Plot named curves over common abscissas `x`, each with a few markers at its own places.
 
-    A curve that is NaN throughout keeps its place in the order of colours.
+    A curve that is NaN throughout keeps its place in the order of colours. `looks` are those of
+    :func:`marks` unless they are given.
     """
-    for i, (name, mark) in enumerate(marks(lines).items()):
+    for i, (name, mark) in enumerate((looks or marks(lines)).items()):
         # Matplotlib cannot space markers along a curve without points.
         has_points = np.isfinite(np.asarray(lines[name], dtype=float)).any()
         marker_spacing = (0.03 + 0.04 * i, 0.25) if has_points else None
