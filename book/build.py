@@ -230,6 +230,7 @@ def stage(book: Book, folder: Path, replace: Mapping[Path, Path]) -> None:
         shutil.copy2(executed, folder / chapter.relative_to(book.root))
     generated.add_pages(folder)
     shutil.copy2(book.root / "_toc.yml", folder)
+    (folder / "llms.txt").write_text(generated.outline(folder), encoding="utf-8")
     config = yaml.safe_load((book.root / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
     (folder / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
+from importlib.metadata import metadata
 from pathlib import Path
 
+import nbformat
+import yaml
 from sphinx.util.rst import escape
 
 from sampled_metrics import cli
@@ -23,6 +26,31 @@ def add_pages(folder: Path) -> None:
     if commands.exists():
         text = commands.read_text(encoding="utf-8")
         commands.write_text(text + command_sections(), encoding="utf-8")
+
+
+def outline(folder: Path) -> str:
+    """Return the pages by title, as ``llms.txt``: Markdown for programs that read the site."""
+    toc = yaml.safe_load((folder / "_toc.yml").read_text(encoding="utf-8"))
+    lines = ["# Sampled Metrics", "", f"> {metadata('sampled-metrics')['Summary']}."]
+    for part in toc.get("parts", []):
+        lines += ["", f"## {part['caption']}", ""]
+        for page in (chapter["file"] for chapter in part["chapters"]):
+            lines.append(f"- [{title_of(folder / page)}]({page}.html)")
+    return "\n".join(lines) + "\n"
+
+
+def title_of(page: Path) -> str:
+    """Return the title of a page, a notebook's or a text's, without roles."""
+    text = page.with_suffix(".md")
+    if text.exists():
+        source = text.read_text(encoding="utf-8")
+    else:
+        notebook = nbformat.read(page.with_suffix(".ipynb"), as_version=4)
+        source = "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    title = re.search(r"(?m)^# (.+)$", source)
+    if title is None:
+        raise ValueError(f"{page} has no title")
+    return re.sub(r"\{[^}]*\}`([^`]*)`", r"\1", title[1])
 
 
 def public_names(reference: str) -> list[str]:

@@ -146,6 +146,9 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
             efficiency=arguments.efficiency,
             **options,
         )
+        if arguments.certificate is not None:
+            path = files.add(Path(arguments.certificate), [arguments.log])
+            estimates.certificate(path, None, arguments.recommender)
     if page_path is not None:
         from .report import pages
 
@@ -182,6 +185,18 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     )
     _show(comparison, table_path, arguments)
     return STATUS[verdict]
+
+
+def _certificate(arguments: argparse.Namespace, files: OutputFiles) -> int:
+    from . import evaluation, verify
+    from .log.read import read_log
+
+    path = files.add(Path(arguments.out), [arguments.log])
+    log = read_log(arguments.log, **_given(arguments, "n_items n_negatives replacement"))
+    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
+    estimates = evaluation.estimate(log, [arguments.metric], **options)
+    estimates.certificate(path, arguments.metric, arguments.recommender)
+    return verify.main(str(path))
 
 
 def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
@@ -502,6 +517,15 @@ COMMANDS = {
         "names the warrant of the verdict, or the odds.",
         "sampled-metrics example toy\nsampled-metrics gate toy/old.csv toy/new.csv --metric "
         "ndcg@10 --n-items 480 --n-negatives 50 --no-replacement",
+    ),
+    "certificate": _Command(_certificate, options.certificate_options,
+        "Write a proved range to a file that anybody can check without this package.",
+        "The file holds the users at each sampled rank and the bets that prove the range. The one "
+        "file verify.py of this package checks it with nothing but Python: python -m "
+        "sampled_metrics.verify FILE, or python verify.py FILE. Its exit status is 0 if the range "
+        "is proved, 1 if a claim does not hold, and 2 if the file is malformed.",
+        "sampled-metrics example toy\nsampled-metrics certificate toy/log.csv --metric ndcg@10 "
+        "--recommender A --n-items 480 --n-negatives 50 --no-replacement --out toy/cert.json",
     ),
     "published": _Command(_published, options.published_options,
         "Read a published table: what its averages leave possible, and whether they can be.",

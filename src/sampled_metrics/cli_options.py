@@ -64,6 +64,9 @@ def estimate_options(add: partial[None]) -> None:
     add("--all", "a row for every estimator that the log allows and that has an interval")
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")
+    add("--certificate JSON", "also write the proved range of the one metric to a file that "
+        "python -m sampled_metrics.verify checks, or verify.py alone")
+    add("--recommender NAME", "which recommender's range, where the log has several")
     add("--efficiency",
         "say how many times as wide each range is as a lower bound for every method")
 
@@ -84,6 +87,18 @@ def gate_options(add: partial[None]) -> None:
     _design_options(add)
     _assume_option(add, "geometric")
     _output_options(add, "of the verdict")
+
+
+def certificate_options(add: partial[None]) -> None:
+    add("LOG", "a CSV or Parquet file")
+    _metric_option(add)
+    add("--recommender NAME", "whose range, where the log has several")
+    add("--n-items N", "candidates of each user, the relevant item included, if the log has no "
+        "column of this name")
+    _design_options(add)
+    _assume_option(add)
+    add("--confidence P", f"of the range; default: {CONFIDENCE}", default=CONFIDENCE)
+    add("--out FILE", "the file to write", required=True)
 
 
 def published_options(add: partial[None]) -> None:

@@ -280,6 +280,8 @@ class Estimates(_Evaluated):
     comparisons : mapping of str to Comparison
         The verdicts on each metric that the page shows; empty unless they were added by
         ``with_verdicts``.
+    log : Log, optional
+        What was estimated from; None for estimates by each estimator and for a sub-corpus.
 
     See Also
     --------
@@ -298,6 +300,55 @@ class Estimates(_Evaluated):
     """
 
     comparisons: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
+    log: Log | None = field(default=None, kw_only=True)
+
+    def certificate(
+        self, path: str | Path, metric: str | None = None, recommender: str | None = None
+    ) -> Path:
+        """Write a proved range to a JSON file that ``verify.py`` checks without this package.
+
+        The file holds the users at each sampled rank, and the bets that prove the range. They prove
+        it if the counts are genuine and nobody chose the bets after looking at them. The range is
+        up to 1% wider than `possible_low` to `possible_high`, for the rounding of its decimals.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        metric, recommender : str, optional
+            Which range; needed unless there is one only.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ValueError
+            If there are several ranges, or this one is out of scope. A certificate needs uniform
+            negatives, as many for all users, who have one row each and the same number of items;
+            no assumption or "decreasing", and with that fewer than 50,000 users; and not AUC.
+
+        Examples
+        --------
+        >>> import sampled_metrics as sm
+        >>> from tempfile import TemporaryDirectory
+        >>> from sampled_metrics import verify
+        >>> ranks = sm.Protocol(1_000, 9).draw([1, 4, 20, 90, 300, 800] * 50, 1)
+        >>> rows = pd.DataFrame({"user": range(300), "rank": ranks})
+        >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
+        >>> with TemporaryDirectory() as folder:
+        ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
+        ...     verify.main(path)  # doctest: +ELLIPSIS
+        {"recommender": "recommender", "metric": "rr", ...}
+        the metric is in 0.0... to 0...
+        proved: valid if the counts are genuine and the bets were fixed beforehand
+        sha256 ...
+        0
+        """
+        from .evaluation import certificates
+
+        return put(Path(path), certificates.encoded(self, metric, recommender))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -244,7 +244,7 @@ ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
     "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
     "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "ranking",
-    "evaluation", "exact_pairs", "sequential", "expected_races", "planning", "log_plans",
+    "verify", "evaluation", "exact_pairs", "sequential", "expected_races", "planning", "log_plans",
     "auditing", "published_tables", "example", "conformance", "gate", "report", "doctor",
     "cli_options", "cli",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Retrieval models, and their metrics in reduced corpora."""
 
+import itertools
 import math
 from pathlib import Path
 
@@ -275,3 +276,40 @@ def test_the_page_on_small_corpora_says_what_was_counted():
     assert f"{simulated['missed'].sum()} of {ranges:,} ranges missed" in text
     a_tenth = simulated.query("sampled == 500 and metric not in ['auc', 'recall@100']")
     assert a_tenth["verdicts"].sum() == 0
+
+
+def test_expected_ndcg_is_the_mean_over_all_corpora(small):
+    runs, _ = small
+    others = [d for d in range(30) if d not in {3, 7, 11, 20}]
+    found = corpora.expected(runs, (0, 2, 26))
+    for column, size in enumerate((0, 2, 26)):
+        every = []
+        for drawn in itertools.combinations(others, size):
+            kept = np.zeros(30, dtype=bool)
+            kept[[3, 7, 11, 20, *drawn]] = True
+            every.append(corpora.averages(runs, kept)["ndcg@10"].to_numpy())
+        assert found.iloc[:, column].to_numpy() == pytest.approx(np.mean(every, axis=0))
+    with pytest.raises(ValueError, match="sizes must be from 0 to 26"):
+        corpora.expected(runs, (27,))
+
+
+def test_all_queries_reverse_nothing_and_few_do(small):
+    runs = retrieval.bundled("cranfield")
+    assert corpora.fewer_queries(runs, 225, draws=2) == 0
+    assert corpora.fewer_queries(runs, 10, draws=20) > corpora.fewer_queries(runs, 150, draws=20)
+    assert corpora.by_query(small[0]).mean(axis=1) == pytest.approx(
+        corpora.averages(small[0])["ndcg@10"].to_numpy()
+    )
+
+
+def test_gaps_hold_the_pairs_and_reversals_of_the_tasks():
+    pairs = corpora.gaps(corpora.results(), "nano")
+    table = corpora.by_task(corpora.results(), "nano")
+    assert len(pairs) == table["pairs"].sum()
+    assert (pairs["full"] < 0).sum() == table["reversed"].sum()
+    edges = corpora.reversed_by_gap(pairs, (0.005, 0.05))
+    assert edges["pairs"].sum() == len(pairs)
+    assert edges["reversed"].sum() == table["reversed"].sum()
+    assert edges["share"].is_monotonic_decreasing
+    few = corpora.reversed_by_gap(pd.DataFrame({"reduced": [0.1, 0.2], "full": [-1, 1]}), (0.1,))
+    assert few["share"].tolist() == [1, 0]

@@ -82,6 +82,33 @@ def expected_by_negatives(
     return pd.DataFrame(rows).T
 
 
+def bias_of_own_protocols(
+    metric_or_name: Metric | str,
+    intervals: Mapping[str, RankIntervals],
+    n_negatives: int,
+    gamma: float,
+) -> Frame:
+    """By how much, as a share of the exact metric, bias-variance made for each user's own number of
+    candidates, without replacement, is too low in expectation.
+
+    >>> toy = {"A": RankIntervals([0, 3], [0, 0], [5, 5])}
+    >>> share = bias_of_own_protocols("ap", toy, 2, 0.1)["A"]
+    >>> made = estimators.bias_variance("ap", Protocol(5, 2, replacement=False), 0.1)
+    >>> bool(np.isclose(share, 1 - made.expected([1, 4]).mean() / 0.625))
+    True
+    """
+    parsed_metric, shares, values = metric(metric_or_name), {}, {}
+    for name, rank_intervals in intervals.items():
+        sizes, size_index = np.unique(rank_intervals.n_candidates, return_inverse=True)
+        for n in set(sizes.tolist()) - values.keys():
+            own_protocol = Protocol(n, n_negatives, replacement=False)
+            values[n] = estimators.bias_variance(parsed_metric, own_protocol, gamma).values
+        of_users = np.array([values[n] for n in sizes.tolist()])[size_index]
+        mean = (rank_intervals.sampled_pmf(n_negatives) * of_users).sum(axis=1).mean()
+        shares[name] = 1 - mean / rank_intervals.evaluate(parsed_metric, "mean").mean()
+    return pd.Series(shares, dtype=float)
+
+
 def first_right(
     metric_or_name: Metric | str,
     ranks: Mapping[str, ArrayLike],
@@ -219,7 +246,7 @@ def table_texts(
     >>> texts["held"], texts["far"], texts["far_sd"], texts["nearer"], texts["wrong_plain"]
     (6, 1, (2.0, '.1f'), 4, 1)
     >>> texts["bias_most"], texts["order_least"], texts["order_most"]
-    ((50.0, '.0f'), 1, 1)
+    ((50.0, '.0f', 'up'), 1, 1)
     """
     published_z = z_scores.dropna()
     abs_z, is_auc = published_z["mean"].abs(), published_z.index.get_level_values(0) == "AUC"
@@ -246,8 +273,8 @@ def table_texts(
         "far_sd": (float(published_z["sd"].abs().max()), ".1f"),
         "nearer": int(nearer[~is_auc_row].to_numpy().sum()),
         "of_nearer": int(nearer[~is_auc_row].size),
-        "bias_least": (float(low.min()), ".0f"),
-        "bias_most": (float(low.max()), ".0f"),
+        "bias_least": (float(low.min()), ".0f", "down"),
+        "bias_most": (float(low.max()), ".0f", "up"),
         "order_least": round(n_starts * float(order[light].to_numpy().min())),
         "order_most": round(n_starts * float(beside_auc.to_numpy().max(initial=0.0))),
         "starts": n_starts,

@@ -201,6 +201,17 @@ def _twenty(values: Values) -> dict[str, Parameter]:
     }
 
 
+def _reduced(values: Values) -> dict[str, Parameter]:
+    return {
+        "lead": Real("lead of one system on the small corpus that is asked about", 0.001, 0.1),
+        "n_queries": Integer("queries of the small evaluation", 10, 90, "queries"),
+        "n_others": Integer(
+            "uniform documents kept beside the relevant ones", 1, 9_600, "documents"
+        ),
+        "seed": Integer("seed of the draws of queries", *_SEED),
+    }
+
+
 #: For each chapter, by the name of its file without the number, what it declares.
 CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
     "metrics": _metrics,
@@ -215,6 +226,7 @@ CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
     "identification": _identification,
     "published": _published,
     "twenty_candidates": _twenty,
+    "reduced_corpora": _reduced,
 }
 
 

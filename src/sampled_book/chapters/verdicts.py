@@ -136,12 +136,16 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
     >>> texts = chances_texts(chance, chance * float("nan"), [1, 0.1])
     >>> texts["low_X_Z"], int(texts["rank_better"]), texts["above"]
     ((90.0, '.1f', 'down'), 2, '')
+    >>> texts["low_hardest"], texts["best"], texts["plain_X_Z"]
+    ('Y and Z on AP', 'BV 0.1', '10%')
     """
     label = chance.index[0][1]
     low_column, last_column = (f"BV {gammas[min(i, len(gammas) - 1)]:g}" for i in (1, len(gammas)))
     by_column = chance.unstack()
     is_auc = by_column.index.get_level_values(1) == "AUC"
     others, auc = by_column[~is_auc], by_column[is_auc]
+    weights = others[[f"BV {gamma:g}" for gamma in gammas]].mean()
+    hardest_pair, hardest_metric = others[low_column].idxmin()
     names = ("above", "low_paper", "low_exact", "named", "strict", "level")
     texts: Texts = dict.fromkeys(names, "")
     if printed.notna().any():
@@ -162,7 +166,10 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
     shown = {pair.replace(", ", "_"): chance[pair][label] for pair in pairs}
     return (
         texts
-        | {f"plain_{pair}": (100 * row["uncorrected"], ".0f") for pair, row in shown.items()}
+        | {
+            f"plain_{pair}": "fewer than 0.1%" if p < 0.001 else f"{p:.0%}"
+            for pair, p in ((pair, row["uncorrected"]) for pair, row in shown.items())
+        }
         | {f"rank_{pair}": (100 * row["rank estimate"], ".0f") for pair, row in shown.items()}
         | {
             f"low_{pair}": (float(100 * row[low_column]), ".1f", "down")
@@ -174,6 +181,12 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
             "heavy": f"BV {gammas[0]:g}",
             "heavy_right": (100 * float(next(iter(shown.values()))[f"BV {gammas[0]:g}"]), ".0f"),
             "last": last_column,
+            "low_hardest": f"{hardest_pair.replace(', ', ' and ')} on {hardest_metric}",
+            "best": weights.idxmax(),
+            "best_share": (100 * weights.max(), ".0f"),
+            "other_shares": ", ".join(
+                f"{name} in {share:.0%}" for name, share in weights.drop(weights.idxmax()).items()
+            ),
             "low_least": (100 * others[low_column].min(), ".0f"),
             "low_most": (100 * others[low_column].max(), ".1f", "down"),
             "last_least": (100 * others[last_column].min(), ".0f"),

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 from scipy.stats import kendalltau
 
-from sampled_metrics._validate import IntArray
+from sampled_metrics._validate import FloatArray, IntArray
 
 from ..data import bundle, datasets
 from ..data.retrieval import BUNDLE, Runs
@@ -76,6 +77,82 @@ def averages(runs: Runs, kept: NDArray[np.bool_] | None = None) -> pd.DataFrame:
         found = [ranks(runs, model, query, of_query[query]) for query in range(n_queries)]
         rows.append([np.mean([value(name, r) for r in found]) for name in METRICS])
     return pd.DataFrame(rows, index=pd.Index(runs.models, name="model"), columns=list(METRICS))
+
+
+def by_query(runs: Runs, metric_name: str = "ndcg@10") -> FloatArray:
+    """Values of a metric in the whole collection, (models, queries)."""
+    everything = np.ones(runs.n_documents, dtype=bool)
+    queries = range(len(runs.relevant))
+    return np.array([
+        [value(metric_name, ranks(runs, model, query, everything)) for query in queries]
+        for model in range(len(runs.models))
+    ])  # fmt: skip
+
+
+def expected(runs: Runs, sizes: Sequence[int], k: int = 10) -> pd.DataFrame:
+    """Expected NDCG@k of a corpus that :func:`uniform` draws, exactly: a row for each model and a
+    column for each number of others.
+
+    A relevant document stands below a known number of documents that are always kept, and below a
+    hypergeometric number of the others. NDCG is a sum over relevant documents, so the distribution
+    of each one's rank is enough (eq-rc-growth).
+    """
+    always = np.zeros(runs.n_documents, dtype=bool)
+    always[np.concatenate(runs.relevant)] = True
+    n_others = runs.n_documents - int(always.sum())
+    if not all(0 <= size <= n_others for size in sizes):
+        raise ValueError(f"sizes must be from 0 to {n_others}, got {list(sizes)}")
+    everything = np.ones(runs.n_documents, dtype=bool)
+    gain = 1 / np.log2(np.arange(2, k + 2))
+    means = []
+    for model in range(len(runs.models)):
+        total = np.zeros(len(sizes))
+        for query, relevant in enumerate(runs.relevant):
+            kept = ranks(runs, model, query, always)[:k]
+            above = ranks(runs, model, query, everything)[:k] - kept
+            pmf = _hypergeometric(
+                np.arange(k), above[:, None, None], n_others, np.array(sizes)[:, None]
+            )
+            places = kept[:, None, None] + np.arange(k) - 1
+            worth = np.where(places < k, gain[np.minimum(places, k - 1)], 0)
+            total += (pmf * worth).sum(axis=(0, 2)) / gain[: min(relevant.size, k)].sum()
+        means.append(total / len(runs.relevant))
+    return pd.DataFrame(means, index=pd.Index(runs.models, name="model"), columns=list(sizes))
+
+
+def _hypergeometric(x: ArrayLike, good: ArrayLike, total: int, drawn: ArrayLike) -> FloatArray:
+    """Probability that `x` of `drawn` distinct ones of `total` are among the `good`; broadcasts."""
+    x, good, drawn = (np.asarray(each, dtype=np.float64) for each in (x, good, drawn))
+    possible = (x <= good) & (x <= drawn) & (drawn - x <= total - good)
+    x = np.where(possible, x, np.maximum(0, good + drawn - total))
+
+    def log_choose(n: Any, j: Any) -> FloatArray:
+        return np.asarray(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1))
+
+    logs = log_choose(good, x) + log_choose(total - good, drawn - x)
+    return np.where(possible, np.exp(logs - log_choose(total, drawn)), 0.0)
+
+
+def fewer_queries(
+    runs: Runs, n_queries: int, draws: int = 200, seed: int = 0, metric_name: str = "ndcg@10"
+) -> float:
+    """How many pairs of models so many random queries put in another order than all queries do, on
+    average over draws. The corpus stays whole.
+    """
+    values, rng = by_query(runs, metric_name), np.random.default_rng(seed)
+    everyone = values.mean(axis=1)
+    some = (rng.choice(values.shape[1], n_queries, replace=False) for _ in range(draws))
+    return float(np.mean([reversals(everyone, values[:, few].mean(axis=1))[0] for few in some]))
+
+
+def paired_deviations(values: FloatArray) -> FloatArray:
+    """Standard deviations over the queries of each pair's difference, of values (models, queries).
+
+    >>> paired_deviations(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    array([1.])
+    """
+    i, j = np.triu_indices(values.shape[0], 1)
+    return np.asarray((values[i] - values[j]).std(axis=1, ddof=1))
 
 
 def uniform(runs: Runs, n_others: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -199,6 +276,35 @@ def both(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataF
     wide.columns.name = None
     pairs = wide[["full", kind]].dropna().rename(columns={kind: "reduced"})
     return pairs.reset_index()
+
+
+def gaps(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """Pairs of models on each task, without ties: by how much the better one of the reduced corpus
+    leads there (*reduced*), and on the whole one (*full*, negative if the order is reversed).
+    """
+    parts = []
+    for task, part in both(scores, kind, score).groupby("task"):
+        full, reduced = (part[column].to_numpy() for column in ("full", "reduced"))
+        i, j = np.triu_indices(len(part), 1)
+        lead = reduced[i] - reduced[j]
+        signed = (full[i] - full[j]) * np.sign(lead)
+        parts.append(pd.DataFrame({"task": task, "reduced": abs(lead), "full": signed}))
+    every = pd.concat(parts, ignore_index=True)
+    return every[(every["reduced"] > 0) & (every["full"] != 0)].reset_index(drop=True)
+
+
+def reversed_by_gap(pairs: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
+    """Of :func:`gaps`, by the lead on the reduced corpus, up to each edge: *low* (exclusive),
+    *high*, pairs, how many are reversed, and their share.
+    """
+    rows = []
+    for low, high in zip([0.0, *edges], [*edges, np.inf], strict=True):
+        part = pairs[(pairs["reduced"] > low) & (pairs["reduced"] <= high)]
+        wrong = int((part["full"] < 0).sum())
+        share = wrong / len(part) if len(part) else np.nan
+        rows.append({"low": low, "high": high, "pairs": len(part), "reversed": wrong,
+                     "share": share})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def by_task(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:

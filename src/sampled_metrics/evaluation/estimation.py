@@ -245,7 +245,7 @@ def estimate(
     if estimators:
         settings = {"estimator": "; ".join(estimators), **settings}
     notes += tuple(options.note_on_exact_values(log, parsed_metrics))
-    return Estimates(frame, settings, notes, source=source_of(log))
+    return Estimates(frame, settings, notes, source=source_of(log), log=log)
 
 
 @one_thread

@@ -1,0 +1,145 @@
+"""Figures, tables and text values of the chapter on reduced corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sampled_metrics._validate import FloatArray
+
+from ..data.retrieval import Runs
+from ..display import figures
+from ..display.tables import Frame, Texts
+from ..experiments import corpora
+
+GREY = "#8a8a8a"
+#: Models of a cheap pool: one that matches words, and one that does not.
+CHEAP = ("BM25 k1=0.9 b=0.4", "LSA 300")
+
+
+def plot_answer(both: Frame, leads: Frame) -> Figure:
+    """Plot scores on NanoBEIR against scores on the whole corpora (:func:`corpora.both`), and the
+    share of reversed pairs by the lead on NanoBEIR (:func:`corpora.reversed_by_gap`).
+
+    >>> both = pd.DataFrame({"task": ["NQ"], "full": [0.4], "reduced": [0.6]})
+    >>> leads = pd.DataFrame({"low": [0, 0.01], "high": [0.01, np.inf], "pairs": [4, 9]})
+    >>> figure = plot_answer(both, leads.assign(reversed=[1, 0], share=[0.25, 0.0]))
+    >>> [text.get_text() for text in figure.axes[1].texts]
+    ['1 of 4', '0 of 9']
+    """
+    figure, (left, right) = figures.panels(1, 2, height=3.6)
+    left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    left.plot(both["full"], both["reduced"], "o", color=GREY, ms=4, alpha=0.5, mew=0)
+    means = both.groupby("task")[["full", "reduced"]].mean()
+    left.plot(means["full"], means["reduced"], "ks", ms=6)
+    rise = means["reduced"] - means["full"]
+    for task in dict.fromkeys([rise.idxmax(), rise.idxmin()]):
+        place = (means.loc[task, "full"] + 0.03, means.loc[task, "reduced"] - 0.055)
+        left.annotate(task, place, fontsize=10)
+    left.set(xlabel="NDCG@10, whole corpus", ylabel="NDCG@10, NanoBEIR", xlim=(0, 1), ylim=(0, 1))
+    places = range(len(leads))
+    right.bar(places, 100 * leads["share"], color=GREY, width=0.75)
+    row: Any
+    for x, row in enumerate(leads.itertuples()):
+        label = f"{row.reversed} of {row.pairs}"
+        right.annotate(label, (x, 100 * row.share + 1), ha="center", fontsize=9)
+    right.axhline(50, color="black", linestyle=":", linewidth=1)
+    right.set(xlabel="lead on NanoBEIR, in points", ylabel="pairs reversed, in %", ylim=(0, 58))
+    right.set_xticks(places, [_range(row.low, row.high) for row in leads.itertuples()])
+    right.grid(axis="x", visible=False)
+    return figure
+
+
+def _range(low: float, high: float) -> str:
+    """A range of leads, in points: "0.5 to 1", "over 5".
+
+    >>> _range(0, 0.005), _range(0.005, 0.01), _range(0.05, np.inf)
+    ('to 0.5', '0.5 to 1', 'over 5')
+    """
+    if np.isinf(high):
+        return f"over {100 * low:g}"
+    return f"{100 * low:g} to {100 * high:g}" if low else f"to {100 * high:g}"
+
+
+def plot_growth(expected: Frame, n_kept: int, named: Mapping[str, str]) -> Figure:
+    """Plot expected metrics (:func:`corpora.expected`) against the documents of the corpus; models
+    that are `named`, by line style, are black and have their name beside the curve.
+
+    >>> expected = pd.DataFrame([[0.5, 0.2], [0.4, 0.3]], index=["a", "b"], columns=[0, 100])
+    >>> figure = plot_growth(expected, 20, {"b": "-"})
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['b']
+    """
+    figure, ax = figures.panels(height=3.8)
+    documents = np.array(expected.columns) + n_kept
+    for model, row in expected.iterrows():
+        if model not in named:
+            ax.plot(documents, row, color="#c4c4c4", linewidth=1.4)
+    for model, style in named.items():
+        ax.plot(documents, expected.loc[model], style, color="black", linewidth=1.8)
+    ax.set(xlabel="documents of the corpus", ylabel="expected NDCG@10", ylim=(0, None))
+    ax.set_xlim(documents[0], documents[-1])
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ends = {name: float(expected.loc[name].iloc[-1]) for name in named}
+    figures.beside(ax, ends, x=1.02, gap=0.085, color="black")
+    return figure
+
+
+def tasks(by_task: Frame, sizes: Frame) -> pd.DataFrame:
+    """The table of data sets: a row for each, those that keep the smallest share first."""
+    table = by_task.merge(sizes, on="task", validate="one_to_one")
+    table = table.assign(share=table["documents_nano"] / table["documents"]).sort_values("share")
+    return pd.DataFrame({
+        "Data set": table["task"],
+        "Documents kept": [f"{kept:,} of {full:,}" for kept, full in
+                           zip(table["documents_nano"], table["documents"], strict=True)],
+        "Rise": 100 * table["difference"],
+        "Reversed pairs": [f"{wrong} of {pairs}" for wrong, pairs in
+                           zip(table["reversed"], table["pairs"], strict=True)],
+        "Best model": np.where(table["differs"], "differs", "the same"),
+    })  # fmt: skip
+
+
+def plans(runs: Runs, depths: Sequence[int], queries: Sequence[int], seed: int) -> pd.DataFrame:
+    """What some evaluations cost and get wrong: *plan*, *documents* that each model embeds,
+    *rise* of NDCG@10 and *reversed* pairs, compared with all queries on the whole collection.
+
+    Each pool is followed by a uniform corpus of as many documents, in expectation.
+    """
+    rows: list[tuple[str, int, float, float]] = []
+    whole = runs.n_documents
+    n_kept = np.unique(np.concatenate(runs.relevant)).size
+    exact = corpora.by_query(runs).mean(axis=1)
+    pools: Frame = corpora.pool_table(runs, {"cheap": CHEAP}, depths).query("metric == 'ndcg@10'")
+    for row in pools.itertuples():
+        size = round(row.documents)
+        drawn = corpora.expected(runs, [size - n_kept])[size - n_kept].to_numpy()
+        rows += [
+            (f"pool: first {row.depth} of two models", size, row.rise, float(row.reversed)),
+            ("uniform, as many", size, (drawn - exact).mean(), corpora.reversals(exact, drawn)[0]),
+        ]
+    for n in queries:
+        wrong = corpora.fewer_queries(runs, n, seed=seed)
+        rows.append((f"all documents, {n} queries", whole, 0.0, wrong))
+    return pd.DataFrame(rows, columns=["plan", "documents", "rise", "reversed"])
+
+
+def noise_texts(values: FloatArray, n_queries: int, lead: float) -> Texts:
+    """The standard error of a difference of two models with so many queries, the median over pairs
+    and the least, in points; and the queries that make a lead 1.96 standard errors.
+
+    >>> values = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+    >>> noise_texts(values, 50, 0.1)["rc_need"]
+    257
+    """
+    deviations = corpora.paired_deviations(values)
+    median = float(np.median(deviations))
+    return {
+        "rc_error": (100 * median / np.sqrt(n_queries), ".1f"),
+        "rc_error_least": (100 * deviations.min() / np.sqrt(n_queries), ".1f"),
+        "rc_need": int(np.ceil((1.96 * median / lead) ** 2)),
+    }
