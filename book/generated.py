@@ -12,6 +12,7 @@ import nbformat
 import yaml
 from sphinx.util.rst import escape
 
+from sampled_book.experiments import conformance
 from sampled_metrics import cli
 
 
@@ -26,6 +27,10 @@ def add_pages(folder: Path) -> None:
     if commands.exists():
         text = commands.read_text(encoding="utf-8")
         commands.write_text(text + command_sections(), encoding="utf-8")
+    cases = folder / "book" / "library" / "conformance.md"
+    if cases.exists():
+        text = cases.read_text(encoding="utf-8")
+        cases.write_text(with_results(text), encoding="utf-8")
 
 
 def outline(folder: Path) -> str:
@@ -92,6 +97,28 @@ def command_sections() -> str:
         + "\n```\n"
         for name, parser in cli._parser().commands.items()
     )
+
+
+#: Where on its page a table of other libraries' results is written, and the kinds of cases in it.
+RESULTS = "% results:"
+
+
+def with_results(text: str) -> str:
+    """Replace each line of :data:`RESULTS` by the table of the kinds of cases that it names."""
+    bundled = conformance.bundled()
+    versions = bundled.groupby("library")["version"].first()
+    cells = conformance.by_kind(bundled)
+
+    def table(line: re.Match[str]) -> str:
+        kinds = [kind.strip() for kind in line[1].split(",")]
+        rows = [["Library", *(kind.capitalize() for kind in kinds)], [":---"] * (len(kinds) + 1)]
+        rows += [
+            [f"{library} {versions[library]}", *cells.loc[library, kinds]]
+            for library in cells.index
+        ]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+    return re.sub(rf"(?m)^{RESULTS}(.*)$", table, text)
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:

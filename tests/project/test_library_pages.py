@@ -173,7 +173,7 @@ def test_a_probability_in_the_prose_is_the_printed_one(path: str) -> None:
 def test_the_pages_show_every_command() -> None:
     blocks = [block for path in TUTORIALS for block in blocks_of(page(path)) if block.kind == "sh"]
     lines = [line for block in blocks for line in commands_of(block)]
-    on_data = set(COMMANDS) - {"conformance", "doctor"}
+    on_data = set(COMMANDS) - {"doctor"}
     assert {line.split()[1] for line in lines if line not in NOT_RUN} == on_data
 
 
