@@ -293,6 +293,15 @@ def gaps(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataF
     return every[(every["reduced"] > 0) & (every["full"] != 0)].reset_index(drop=True)
 
 
+def gaps_of_means(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """:func:`gaps` of the means over all tasks, of the models that have both scores on all."""
+    means = of_means(scores, kind, score)
+    long = means.rename(columns={"reduced": kind}).reset_index().melt(
+        "model", var_name="kind", value_name=score
+    )  # fmt: skip
+    return gaps(long.assign(task="mean"), kind, score)
+
+
 def reversed_by_gap(pairs: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
     """Of :func:`gaps`, by the lead on the reduced corpus, up to each edge: *low* (exclusive),
     *high*, pairs, how many are reversed, and their share.
