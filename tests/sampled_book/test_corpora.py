@@ -294,6 +294,15 @@ def test_expected_ndcg_is_the_mean_over_all_corpora(small):
         corpora.expected(runs, (27,))
 
 
+@pytest.mark.parametrize(("hubs", "effect"), [([1, 1, 1], 3), ([1, 1, 2], 1 / 3)])
+def test_design_effects_of_the_toy_are_those_of_the_chapter(hubs, effect):
+    relevant = [np.array([0])] * 3
+    orders = [np.array([hub, 0, 3 - hub]) for hub in hubs]
+    places = [retrieval.places_of(*pair) for pair in zip(orders, relevant, strict=True)]
+    toy = Runs(("Steady",), np.array([places]), np.array([orders]), relevant)
+    assert corpora.design_effects(toy, 1, 20, metric_name="rr") == pytest.approx([effect])
+
+
 def test_all_queries_reverse_nothing_and_few_do(small):
     runs = retrieval.bundled("cranfield")
     assert corpora.fewer_queries(runs, 225, draws=2) == 0
