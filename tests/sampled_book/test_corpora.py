@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sampled_book.chapters import reduced_corpora
 from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
@@ -293,6 +294,15 @@ def test_expected_ndcg_is_the_mean_over_all_corpora(small):
         corpora.expected(runs, (27,))
 
 
+@pytest.mark.parametrize(("hubs", "effect"), [([1, 1, 1], 3), ([1, 1, 2], 1 / 3)])
+def test_design_effects_of_the_toy_are_those_of_the_chapter(hubs, effect):
+    relevant = [np.array([0])] * 3
+    orders = [np.array([hub, 0, 3 - hub]) for hub in hubs]
+    places = [retrieval.places_of(*pair) for pair in zip(orders, relevant, strict=True)]
+    toy = Runs(("Steady",), np.array([places]), np.array([orders]), relevant)
+    assert corpora.design_effects(toy, 1, 20, metric_name="rr") == pytest.approx([effect])
+
+
 def test_all_queries_reverse_nothing_and_few_do(small):
     runs = retrieval.bundled("cranfield")
     assert corpora.fewer_queries(runs, 225, draws=2) == 0
@@ -313,3 +323,46 @@ def test_gaps_hold_the_pairs_and_reversals_of_the_tasks():
     assert edges["share"].is_monotonic_decreasing
     few = corpora.reversed_by_gap(pd.DataFrame({"reduced": [0.1, 0.2], "full": [-1, 1]}), (0.1,))
     assert few["share"].tolist() == [1, 0]
+
+
+def test_the_replies_hold_the_counted_tables():
+    root = Path(__file__).parents[2]
+    text = (root / "book/replies.md").read_text(encoding="utf-8")
+    for table in reduced_corpora.replies().values():
+        assert table in text
+    nano = corpora.by_task(corpora.results(), "nano").set_index("task")
+    points = 100 * nano["difference"]
+    prose = " ".join(text.split())
+    assert f"is {points.mean():.0f} points higher on NanoBEIR" in prose
+    assert f"{-points.min():.0f} point lower ({points.idxmin()})" in prose
+    assert f"{points.max():.0f} points higher ({points.idxmax()})" in prose
+    assert f"{nano['reversed'].sum()} of {nano['pairs'].sum():,} pairs of models" in prose
+    assert f"differs on {nano['differs'].sum()} of {len(nano)}" in prose
+    means = corpora.of_means(corpora.results(), "nano")
+    pairs = corpora.gaps_of_means(corpora.results(), "nano")
+    assert (pairs["full"] < 0).sum() == len(corpora.means_reversed(means))
+    assert f"{len(nano)} data sets, which {len(means)} models have" in prose
+    assert f"all but {len(corpora.means_reversed(means))} of {len(pairs)} pairs" in prose
+    assert round(corpora.sizes()["queries_nano"].sum(), -1) == 650
+    for name in ("npl", "cranfield"):
+        values = corpora.by_query(retrieval.bundled(name))
+        error = np.median(corpora.paired_deviations(values)) / math.sqrt(50)
+        assert 4 < error / 0.005 < 5.6, "about a fifth"
+
+
+def test_plans_compare_pools_with_uniform_corpora_of_their_size():
+    plans = reduced_corpora.plans(retrieval.bundled("npl"), (30,), (93,), seed=0)
+    pool, drawn, everything = plans.itertuples(index=False)
+    assert pool.documents == drawn.documents < everything.documents == 11_426
+    assert 0 < pool.rise < drawn.rise
+    assert (everything.rise, everything.reversed) == (0, 0)
+    drawn_once = corpora.uniform_table(retrieval.bundled("npl"), (drawn.documents - 1_735,), 5)
+    ndcg = drawn_once.query("metric == 'ndcg@10'")
+    assert ndcg["rise"].mean() == pytest.approx(drawn.rise, abs=0.01)
+
+
+def test_the_table_of_data_sets_has_each_once():
+    table = reduced_corpora.tasks(corpora.by_task(corpora.results(), "nano"), corpora.sizes())
+    assert table.iloc[0].tolist()[:2] == ["MSMARCO", "5,043 of 8,841,823"]
+    assert table["Data set"].is_unique
+    assert (table["Best model"] == "differs").sum() == 3

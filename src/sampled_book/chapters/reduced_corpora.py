@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from sampled_metrics._validate import FloatArray
 
-from ..data.retrieval import Runs
+from ..data.retrieval import Runs, bundled
 from ..display import figures
 from ..display.tables import Frame, Texts
 from ..experiments import corpora
@@ -31,26 +31,28 @@ def plot_answer(both: Frame, leads: Frame) -> Figure:
     >>> [text.get_text() for text in figure.axes[1].texts]
     ['1 of 4', '0 of 9']
     """
-    figure, (left, right) = figures.panels(1, 2, height=3.6)
+    figure, (left, right) = figures.panels(1, 2, height=3.3)
     left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
     left.plot(both["full"], both["reduced"], "o", color=GREY, ms=4, alpha=0.5, mew=0)
     means = both.groupby("task")[["full", "reduced"]].mean()
     left.plot(means["full"], means["reduced"], "ks", ms=6)
     rise = means["reduced"] - means["full"]
-    for task in dict.fromkeys([rise.idxmax(), rise.idxmin()]):
-        place = (means.loc[task, "full"] + 0.03, means.loc[task, "reduced"] - 0.055)
-        left.annotate(task, place, fontsize=10)
+    arrow = {"arrowstyle": "-", "color": "black", "linewidth": 0.8, "shrinkB": 4}
+    for task, place in ((rise.idxmax(), (0.02, 0.8)), (rise.idxmin(), (0.6, 0.35))):
+        point = (means.loc[task, "full"], means.loc[task, "reduced"])
+        left.annotate(task, point, place, fontsize=10, arrowprops=arrow)
     left.set(xlabel="NDCG@10, whole corpus", ylabel="NDCG@10, NanoBEIR", xlim=(0, 1), ylim=(0, 1))
-    places = range(len(leads))
-    right.bar(places, 100 * leads["share"], color=GREY, width=0.75)
+    places, white = range(len(leads)), {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    right.barh(places, 100 * leads["share"], color=GREY, height=0.75)
     row: Any
-    for x, row in enumerate(leads.itertuples()):
-        label = f"{row.reversed} of {row.pairs}"
-        right.annotate(label, (x, 100 * row.share + 1), ha="center", fontsize=9)
-    right.axhline(50, color="black", linestyle=":", linewidth=1)
-    right.set(xlabel="lead on NanoBEIR, in points", ylabel="pairs reversed, in %", ylim=(0, 58))
-    right.set_xticks(places, [_range(row.low, row.high) for row in leads.itertuples()])
-    right.grid(axis="x", visible=False)
+    for y, row in enumerate(leads.itertuples()):
+        label = f"{row.reversed} of {row.pairs:,}"
+        right.annotate(label, (100 * row.share + 1, y), va="center", fontsize=10, bbox=white)
+    right.axvline(50, color="black", linestyle=":", linewidth=1, zorder=0)
+    right.set(xlabel="pairs reversed, in %", ylabel="lead on NanoBEIR, in points", xlim=(0, 75))
+    right.set_yticks(places, [_range(row.low, row.high) for row in leads.itertuples()])
+    right.invert_yaxis()
+    right.grid(axis="y", visible=False)
     return figure
 
 
@@ -143,3 +145,35 @@ def noise_texts(values: FloatArray, n_queries: int, lead: float) -> Texts:
         "rc_error_least": (100 * deviations.min() / np.sqrt(n_queries), ".1f"),
         "rc_need": int(np.ceil((1.96 * median / lead) ** 2)),
     }
+
+
+def replies() -> dict[str, str]:
+    """Two tables in Markdown for those who ask: "agree", whether NanoBEIR agrees with BEIR, and
+    "gain", whether a small gain is real.
+    """
+    scores, edges = corpora.results(), (0.005, 0.01, 0.02, 0.05)
+    every = corpora.gaps(scores, "nano")
+    of_means = corpora.reversed_by_gap(corpora.gaps_of_means(scores, "nano"), edges)
+    agree = [
+        "| Lead on NanoBEIR, points | One data set: reversed | Mean of 13: reversed |",
+        "| :--- | ---: | ---: |",
+    ]
+    both: Any = zip(
+        corpora.reversed_by_gap(every, edges).itertuples(), of_means.itertuples(), strict=True
+    )
+    for one, mean in both:
+        shares = f"{one.reversed} of {one.pairs:,} ({one.share:.0%})"
+        row = [_range(one.low, one.high), shares, f"{mean.reversed} of {mean.pairs}"]
+        agree.append(f"| {' | '.join(row)} |")
+    gain = [
+        "| Queries | NPL: standard error, points | Cranfield: standard error, points |",
+        "| ---: | ---: | ---: |",
+    ]
+    deviations = {
+        name: float(np.median(corpora.paired_deviations(corpora.by_query(bundled(name)))))
+        for name in ("npl", "cranfield")
+    }
+    for n in (50, 200, 650, 1_000, 5_000):
+        errors = [f"{100 * deviation / np.sqrt(n):.1f}" for deviation in deviations.values()]
+        gain.append(f"| {n:,} | {' | '.join(errors)} |")
+    return {"agree": "\n".join(agree), "gain": "\n".join(gain)}

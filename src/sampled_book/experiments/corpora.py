@@ -79,12 +79,14 @@ def averages(runs: Runs, kept: NDArray[np.bool_] | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, index=pd.Index(runs.models, name="model"), columns=list(METRICS))
 
 
-def by_query(runs: Runs, metric_name: str = "ndcg@10") -> FloatArray:
-    """Values of a metric in the whole collection, (models, queries)."""
-    everything = np.ones(runs.n_documents, dtype=bool)
+def by_query(
+    runs: Runs, metric_name: str = "ndcg@10", kept: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Values of a metric in a corpus, by default the whole collection: (models, queries)."""
+    corpus = np.ones(runs.n_documents, dtype=bool) if kept is None else kept
     queries = range(len(runs.relevant))
     return np.array([
-        [value(metric_name, ranks(runs, model, query, everything)) for query in queries]
+        [value(metric_name, ranks(runs, model, query, corpus)) for query in queries]
         for model in range(len(runs.models))
     ])  # fmt: skip
 
@@ -118,6 +120,20 @@ def expected(runs: Runs, sizes: Sequence[int], k: int = 10) -> pd.DataFrame:
             total += (pmf * worth).sum(axis=(0, 2)) / gain[: min(relevant.size, k)].sum()
         means.append(total / len(runs.relevant))
     return pd.DataFrame(means, index=pd.Index(runs.models, name="model"), columns=list(sizes))
+
+
+def design_effects(
+    runs: Runs, n_others: int, draws: int, seed: int = 0, metric_name: str = "ndcg@10"
+) -> FloatArray:
+    """Variance of each model's mean with one uniform corpus for all queries, over its variance with
+    a corpus drawn for each query; both are estimated from the same draws.
+    """
+    rng = np.random.default_rng(seed)
+    values = np.array([
+        by_query(runs, metric_name, uniform(runs, n_others, rng)) for _ in range(draws)
+    ])  # fmt: skip
+    separate = values.var(axis=0, ddof=1).mean(axis=1) / values.shape[2]
+    return np.asarray(values.mean(axis=2).var(axis=0, ddof=1) / separate)
 
 
 def _hypergeometric(x: ArrayLike, good: ArrayLike, total: int, drawn: ArrayLike) -> FloatArray:
@@ -291,6 +307,15 @@ def gaps(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataF
         parts.append(pd.DataFrame({"task": task, "reduced": abs(lead), "full": signed}))
     every = pd.concat(parts, ignore_index=True)
     return every[(every["reduced"] > 0) & (every["full"] != 0)].reset_index(drop=True)
+
+
+def gaps_of_means(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
+    """:func:`gaps` of the means over all tasks, of the models that have both scores on all."""
+    means = of_means(scores, kind, score)
+    long = means.rename(columns={"reduced": kind}).reset_index().melt(
+        "model", var_name="kind", value_name=score
+    )  # fmt: skip
+    return gaps(long.assign(task="mean"), kind, score)
 
 
 def reversed_by_gap(pairs: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
