@@ -91,6 +91,22 @@ def plot_growth(expected: Frame, n_kept: int, named: Mapping[str, str]) -> Figur
     return figure
 
 
+def growth(expected: Frame, n_kept: int) -> pd.DataFrame:
+    """The table of a growing corpus, from :func:`corpora.expected`; its last column is the whole.
+
+    >>> expected = pd.DataFrame({0: [0.5, 0.4], 100: [0.2, 0.3]})
+    >>> growth(expected, 20)["Reversed pairs"].tolist()
+    [1, 0]
+    """
+    whole = expected.iloc[:, -1]
+    return pd.DataFrame({
+        "Documents": [size + n_kept for size in expected],
+        "NDCG@10": expected.mean().to_numpy(),
+        "Rise": [100 * (expected[size] - whole).mean() for size in expected],
+        "Reversed pairs": [corpora.reversals(whole, expected[size])[0] for size in expected],
+    })  # fmt: skip
+
+
 def tasks(by_task: Frame, sizes: Frame) -> pd.DataFrame:
     """The table of data sets: a row for each, those that keep the smallest share first."""
     table = by_task.merge(sizes, on="task", validate="one_to_one")
