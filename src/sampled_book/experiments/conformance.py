@@ -9,7 +9,7 @@ first environment, of::
     scikit-learn ranx ir_measures pytrec-eval-terrier torchmetrics ogb pykeen rectools cornac
     implicit "lenskit<2026"
 
-and into a second, ``numpy<1.24``, ``torch`` and RecBole without its other requirements. RePlay
+and into a second, ``numpy<2``, ``torch`` and RecBole without its other requirements. RePlay
 (``replay-rec``) was added to the first without its requirements, but with ``polars``.
 
 Each adapter hands a case to the evaluator that the library documents, with its default options and
@@ -354,6 +354,7 @@ def recbole(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> fl
     """`recbole.evaluator`, as its trainer calls it: scores of items from 1 on, item 0 at minus
     infinity."""
     import torch
+    from recbole.config import Config
     from recbole.evaluator import Collector, Evaluator
 
     names = {
@@ -372,6 +373,7 @@ def recbole(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> fl
     if any(item > n_items for _, item in pairs):
         raise NotImplementedError("each item has a score")
     users, held = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    Config.compatibility_settings(None)  # each of its runs begins so: names that NumPy has dropped
     collector = Collector(config)
     collector.eval_batch_collect(padded, None, users, held)
     found = Evaluator(config).evaluate(collector.get_data_struct())
