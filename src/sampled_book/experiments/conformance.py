@@ -13,7 +13,7 @@ and into a second, ``numpy<2``, ``torch`` and RecBole without its other requirem
 (``replay-rec``) was added to the first without its requirements, but with ``polars``.
 
 Each adapter hands a case to the evaluator that the library documents, with its default options and
-at double precision if it takes that. An adapter neither ranks nor breaks ties. A mapping from items
+at double precision if it takes that. An adapter never breaks ties. A mapping from items
 to scores cannot hold an item twice, and a matrix has no place for a relevant item without a score.
 An adapter raises `NotImplementedError` for a metric that the library lacks, or for an input that
 its evaluator cannot be given.
