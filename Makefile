@@ -116,7 +116,8 @@ conformance: .venv-peers/peers.installed
 
 # PyTorch for PyKEEN is gigabytes, and newer than the one that RecBole takes.
 test-graphs: .venv-graphs/graphs.installed
-	.venv-graphs/bin/python -m pytest tests/peers/test_pykeen.py tests/peers/test_ogb.py $(ARGS)
+	.venv-graphs/bin/python -m pytest tests/peers/test_pykeen.py tests/peers/test_ogb.py \
+		tests/peers/test_conformance.py $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)

@@ -9,10 +9,11 @@ first environment, of::
     scikit-learn ranx ir_measures pytrec-eval-terrier torchmetrics ogb pykeen rectools cornac
     implicit "lenskit<2026"
 
-and into a second, ``numpy<1.24``, ``torch`` and RecBole without its other requirements.
+and into a second, ``numpy<2``, ``torch`` and RecBole without its other requirements. RePlay
+(``replay-rec``) was added to the first without its requirements, but with ``polars``.
 
 Each adapter hands a case to the evaluator that the library documents, with its default options and
-at double precision if it takes that. An adapter neither ranks nor breaks ties. A mapping from items
+at double precision if it takes that. An adapter never breaks ties. A mapping from items
 to scores cannot hold an item twice, and a matrix has no place for a relevant item without a score.
 An adapter raises `NotImplementedError` for a metric that the library lacks, or for an input that
 its evaluator cannot be given.
@@ -353,6 +354,7 @@ def recbole(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> fl
     """`recbole.evaluator`, as its trainer calls it: scores of items from 1 on, item 0 at minus
     infinity."""
     import torch
+    from recbole.config import Config
     from recbole.evaluator import Collector, Evaluator
 
     names = {
@@ -371,9 +373,33 @@ def recbole(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> fl
     if any(item > n_items for _, item in pairs):
         raise NotImplementedError("each item has a score")
     users, held = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    Config.compatibility_settings(None)  # each of its runs begins so: names that NumPy has dropped
     collector = Collector(config)
     collector.eval_batch_collect(padded, None, users, held)
     found = Evaluator(config).evaluate(collector.get_data_struct())
+    return float(next(iter(found.values())))
+
+
+def replay(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> float:
+    """`replay.metrics` of data frames with a row for each candidate."""
+    from replay import metrics
+
+    classes = {
+        "ndcg": metrics.NDCG, "rr": metrics.MRR, "recall": metrics.Recall, "hit": metrics.HitRate,
+        "precision": metrics.Precision, "ap": metrics.MAP, "auc": metrics.RocAuc,
+    }  # fmt: skip
+    name, k = _parts(metric)
+    users = range(len(scores))
+    columns = ["query_id", "item_id", "rating"]
+    rated = [
+        (user, item, score)
+        for user in users
+        for item, score in zip(items[user], scores[user], strict=True)
+    ]
+    held = [(user, item) for user in users for item in relevant[user]]
+    found = classes[name](k or max(map(len, items)))(
+        pd.DataFrame(rated, columns=columns), pd.DataFrame(held, columns=columns[:2])
+    )
     return float(next(iter(found.values())))
 
 
@@ -381,10 +407,11 @@ def lenskit(scores: _Scores, items: _Items, relevant: _Items, metric: str) -> fl
     """`lenskit.metrics.RunAnalysis` of lists of items with scores, which LensKit ranks."""
     from lenskit import metrics
     from lenskit.data import ItemList, ItemListCollection
+    from lenskit.metrics.ranking import AveragePrecision
 
     classes = {
         "ndcg": metrics.NDCG, "rr": metrics.RecipRank, "recall": metrics.Recall,
-        "precision": metrics.Precision, "hit": metrics.Hit,
+        "precision": metrics.Precision, "hit": metrics.Hit, "ap": AveragePrecision,
     }  # fmt: skip
     name, k = _parts(metric)
     if name not in classes:
@@ -406,6 +433,7 @@ LIBRARIES: dict[str, Evaluator] = {
     "ranx": ranx,
     "recbole": recbole,
     "rectools": rectools,
+    "replay-rec": replay,
     "cornac": cornac,
     "implicit": implicit,
     "lenskit": lenskit,
