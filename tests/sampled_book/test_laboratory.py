@@ -113,6 +113,8 @@ def test_verdicts_are_counted_as_they_are():
     assert [texts[f"log_{key}"] for key in counted] == [3, 2, 1, 1]
     assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
     assert texts["log_spread"] == "of AP are at most 0.200"
+    true_order = {("A", "ap"): 0.2, ("B", "ap"): 0.3, ("C", "ap"): 0.1}
+    assert your_log.compare_texts({"ap": comparison}, true_order)["log_right"] == "All 2 are right."
     unknown = your_log.compare_texts({"ap": comparison}, {})
     assert unknown["log_right"] == "The truth is not known here."
     assert unknown["log_spread"] == "of AP are not known here"

@@ -130,3 +130,5 @@ def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(
     assert (is_popular == of_one["held"]).all()
     assert (~is_popular).sum() == 6
     assert "All their twelve default ranges" in page("book/library/decide.md")
+    warning = "all twelve default ranges of Recall@10 and NDCG@10 missed the exact value"
+    assert warning in page("book/chapters/10_your_log.md")

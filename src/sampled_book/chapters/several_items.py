@@ -71,7 +71,8 @@ def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
 
 def shares_texts(means: Frame) -> Texts:
     """Least and largest ratio to the exact metric, uncorrected as a multiple and corrected in
-    percent, for AP and for the others; and how often a correction is nearer.
+    percent, for AP and for the others; and how often a correction is nearer. "ap_naive" has the
+    multiples of AP alone.
 
     >>> keys = pd.MultiIndex.from_tuples([("AP", 2), ("NDCG", 2)])
     >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]}, keys)
@@ -79,14 +80,18 @@ def shares_texts(means: Frame) -> Texts:
     >>> texts = shares_texts(toy)
     >>> texts["naive_least"], texts["ap_most"], texts["bv_least"], texts["smaller"], texts["rows"]
     ((1.5, '.1f'), (50.0, '.0f'), (200.0, '.0f'), 1, 2)
+    >>> texts["ap_naive_least"], texts["ap_naive_most"]
+    ((6.0, '.1f'), (6.0, '.1f'))
     """
-    naive = (means["uncorrected"] / means["exact"]).to_numpy()
+    naive = means["uncorrected"] / means["exact"]
     corrected = 100 * means["corrected"] / means["exact"]
     is_ap = corrected.index.get_level_values(0) == "AP"
     errors = (means[["uncorrected", "corrected"]].sub(means["exact"], axis=0)).abs()
     return {
-        "naive_least": (float(naive.min().round(9)), ".1f"),
-        "naive_most": (float(naive.max().round(9)), ".1f"),
+        "naive_least": (round(float(naive.min()), 9), ".1f"),
+        "naive_most": (round(float(naive.max()), 9), ".1f"),
+        "ap_naive_least": (round(float(naive[is_ap].min()), 9), ".1f"),
+        "ap_naive_most": (round(float(naive[is_ap].max()), 9), ".1f"),
         "ap_least": (float(corrected[is_ap].min()), ".0f"),
         "ap_most": (float(corrected[is_ap].max()), ".0f"),
         "bv_least": (float(corrected[~is_ap].min()), ".0f"),

@@ -257,7 +257,8 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
             r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
             for r in decided.itertuples()
         ]
-        right = f"{sum(is_right)} of the {len(decided)} are right."
+        share = "All" if len(decided) > 1 and all(is_right) else f"{sum(is_right)} of the"
+        right = f"{share} {len(decided)} are right."
     label = next(iter(verdicts))
     spread = f"of {metric(label).label} are not known here"
     if exact:
