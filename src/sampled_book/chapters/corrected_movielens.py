@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -97,7 +98,8 @@ def bias_of_own_protocols(
     >>> bool(np.isclose(share, 1 - made.expected([1, 4]).mean() / 0.625))
     True
     """
-    parsed_metric, shares, values = metric(metric_or_name), {}, {}
+    parsed_metric, shares = metric(metric_or_name), {}
+    values: dict[int, FloatArray] = {}
     for name, rank_intervals in intervals.items():
         sizes, size_index = np.unique(rank_intervals.n_candidates, return_inverse=True)
         for n in set(sizes.tolist()) - values.keys():
