@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -98,7 +99,7 @@ def bias_of_own_protocols(
     True
     """
     parsed_metric, shares = metric(metric_or_name), {}
-    values: dict[int, NDArray[np.float64]] = {}
+    values: dict[int, FloatArray] = {}
     for name, rank_intervals in intervals.items():
         sizes, size_index = np.unique(rank_intervals.n_candidates, return_inverse=True)
         for n in set(sizes.tolist()) - values.keys():

@@ -103,7 +103,8 @@ def opening(
 ) -> Texts:
     """What the sampled metric and the correction by the rule expect for recommenders, in percent,
     and how far each is from the exact value, in points. The error of the correction is the root
-    mean squared error of the average.
+    mean squared error of the average; `top_sd` is the standard deviation of the corrected
+    difference of the two best, on separate negatives.
 
     >>> toy = {"A": [1, 2, 4], "B": [3, 40, 50]}
     >>> texts = opening("ap", Protocol(50, 5, replacement=True), toy)
@@ -127,6 +128,13 @@ def opening(
     best, second = sorted(ranks, key=lambda u: -percent["exact"][u])[:2]
     texts["top_pair"] = f"{best} and {second}"
     texts["top_gap"] = (float(percent["exact"][best] - percent["exact"][second]), ".1f")
+    sds = []
+    for user_ranks in ranks.values():
+        pmf = protocol.pmf(np.asarray(user_ranks))
+        variances = pmf @ corrected.values**2 - (pmf @ corrected.values) ** 2
+        sds.append(100 * float(np.sqrt(variances.sum())) / n_users)
+    of_name = dict(zip(ranks, sds, strict=True))
+    texts["top_sd"] = (float(np.hypot(of_name[best], of_name[second])), ".1f")
     errors = errors_by_gamma(parsed_metric, protocol, ranks, [n_users], [gamma])
     biases = (abs(percent["sampled"][u] - percent["exact"][u]) for u in ranks)
     texts["sampled_errors"] = spread(biases, ".0f")
@@ -179,6 +187,8 @@ def plot_correction(corrections: Mapping[str, Estimator], labels: Mapping[str, s
     }
     figure, ax = figures.panels(height=3.4)
     figures.curves(ax, grid, expected)
+    for line in ax.lines:
+        line.set_marker("")  # names on the curves suffice
     # Each name stands where its curve is farthest from the next one: over the curve's own point.
     for (name, values), place in zip(expected.items(), (3, 100, 12), strict=False):
         i = int(np.searchsorted(grid, place))
@@ -212,9 +222,14 @@ def plot_gammas(errors: Frame) -> Figure:
         rule = estimators.default_gamma(n_users)
         at_rule = {name: (rule, shown.loc[rule, (name, n_users)].min()) for name in names}
         figures.errors_by_gamma(ax, shown.index, drawn, at_rule)
+        for line in ax.lines:  # small stars over unfilled circles, so that both can be seen
+            if line.get_marker() == "*":
+                line.set(markersize=9, zorder=4)
+            elif line.get_marker() == "o":
+                line.set(markerfacecolor="none", markersize=10)
         ax.set(title=f"N = {n_users:,}", xlabel="", ylabel="")
     figure.supxlabel(r"weight of the variance $\gamma$", fontsize=12)
-    figure.supylabel("error of the average, points", fontsize=12)
+    figure.supylabel("root mean square error, points", fontsize=12)
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=len(names))
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics._validate import IntArray
+from sampled_metrics.consistency import order_by_negatives
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
@@ -72,15 +74,14 @@ def verdicts_texts(
     >>> protocol = Protocol(10_000, 99)
     >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
     >>> texts = verdicts_texts(toy, found, protocol)
-    >>> texts["named"], texts["slow_from"]
-    ('A and C (NDCG)', 692)
+    >>> texts["wrong_by_metric"], texts["slow_from"]
+    ('1 on NDCG', 692)
     """
-    named, judged = [], 0
+    wrong_counts, judged = {}, 0
     for label in courses:
         pairs = expected_differences(ranks, label, protocol)
         judged += len(pairs)
-        wrong = pairs[~pairs["consistent"]]
-        named += [f"{row.first} and {row.second} ({label})" for row in wrong.itertuples()]
+        wrong_counts[label] = int((~pairs["consistent"]).sum())
     starts = {label: metric_course.orders.starts[-1] for label, metric_course in courses.items()}
     slow = max(starts, key=lambda label: starts[label])
     n = np.broadcast_to(protocol.n_items, np.shape(next(iter(ranks.values()))))
@@ -92,9 +93,10 @@ def verdicts_texts(
         "slow_metric": slow,
         "slow_from": starts[slow],
         "slow_share": (starts[slow] / n.mean(), ".0%"),
-        "wrong": len(named),
+        "n_mean": round(float(n.mean())),
+        "wrong": sum(wrong_counts.values()),
         "judged": judged,
-        "named": ", ".join(named) or "none",
+        "wrong_by_metric": ", ".join(f"{k} on {label}" for label, k in wrong_counts.items() if k),
     }
 
 
@@ -119,6 +121,28 @@ def recall_texts(ranks: Mapping[str, ArrayLike], n_candidates: IntArray, n_negat
             f"median_{place}": round(float(np.median(own))),
         }
     return texts
+
+
+def difference_texts(
+    intervals: Mapping[str, RankIntervals], ranks: Mapping[str, ArrayLike]
+) -> Texts:
+    """Exact differences on Recall@10, in points, with standard errors over users, and how many
+    held-out films of each recommender are beyond rank 2,000.
+
+    >>> two = {"A": RankIntervals([0, 0], [0, 0], [60, 60])}
+    >>> two["B"] = RankIntervals([0, 30], [0, 0], [60, 60])
+    >>> difference_texts(two, {"A": [1, 1], "B": [1, 2001]})
+    {'differences': 'A − B 50.0 ± 50.0', 'beyond_a': 0, 'beyond_b': 1}
+    """
+    recall = {name: each.evaluate("recall@10", "mean") for name, each in intervals.items()}
+    best_first = sorted(recall, key=lambda name: -recall[name].mean())
+    written = []
+    for a, b in combinations(best_first, 2):
+        points = 100 * (recall[a] - recall[b])
+        error = points.std(ddof=1) / np.sqrt(points.size)
+        written.append(f"{a} \N{MINUS SIGN} {b} {points.mean():.1f} ± {error:.1f}")
+    beyond = {f"beyond_{k.lower()}": int((np.asarray(r) > 2_000).sum()) for k, r in ranks.items()}
+    return {"differences": ", ".join(written), **beyond}
 
 
 def ties_table(by_ties: Frame) -> Frame:
@@ -148,7 +172,7 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
     >>> toy = {name: TOY[name] for name in "AC"}
     >>> figure = plot_courses({"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}, 99)
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['A 15.0%', 'C 20.8%', 'm = 99']
+    ['692', 'A 15.0%', 'C 20.8%', 'm = 99']
     """
     figure, axes = figures.grid(len(courses), 2.9)
     for ax, (label, absolute) in zip(axes, courses.items(), strict=True):
@@ -157,8 +181,14 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
         figures.curves(ax, shown.expected.index, curves)
         ax.set(xscale="log", title=label)
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
+        for line in ax.lines:
+            line.set_marker("")  # wedges name the curves
         for m, height in shown.crossings:
-            ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
+            ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5, zorder=5)
+        if shown.crossings:
+            last, height = max(shown.crossings)
+            ax.annotate(f"{last:,}", (last, height), (7, 0), textcoords="offset points",
+                        ha="left", va="center", fontsize=10)  # fmt: skip
         edge = {"transform": ax.get_yaxis_transform(), "clip_on": False, "markersize": 8}
         for name, mark in figures.marks(shown.exact).items():
             ax.plot(1.02, shown.exact[name], "<", color=mark["color"], **edge)
@@ -174,34 +204,34 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
 
 def start_texts() -> Texts:
     """How often X and Y miss the top ten of ten negatives, drawn without replacement, and how many
-    of their films are in the last tenth and the lower half of the bundled MovieLens 1M; and how
-    many starts of X have a lower expected Recall@10 than Y with 1,000 negatives. The places are the
-    shares of the list above a film that misses with probability one half and one tenth.
+    of their films are in the last tenth and the lower half of the bundled MovieLens 1M; from which
+    numbers of negatives the order of Y and each start of X by Recall@10 is right; and the shares of
+    the list above a film that misses with probability one half and one tenth.
 
     >>> texts = start_texts()
-    >>> 0 <= texts["below"] <= texts["seeds"]
+    >>> 1 < texts["starts_from"] <= texts["starts_to"] < 1_393
     True
     """
     bundle, seeds = datasets.bundled_variants(), datasets.bundled_seeds()
     x, y = (bundle[name, "as reproduced"].n_better + 1 for name in "XY")
-    ten, thousand = (
-        naive("recall@10", Protocol(seeds[0].n_candidates, m, replacement=False))
-        for m in (10, 1_000)
-    )
-    mean_of_y = thousand.expected(y).mean()
-    below = [
-        bool(thousand.expected(rank_intervals.n_better + 1).mean() < mean_of_y)
-        for rank_intervals in seeds
+    candidates = seeds[0].n_candidates
+    ten = naive("recall@10", Protocol(candidates, 10, replacement=False))
+    whole = Protocol(candidates, int(candidates.min()) - 1, replacement=False)
+    right_from = [
+        order_by_negatives({"X": start.n_better + 1, "Y": y}, "recall@10", whole).right_from
+        for start in seeds
     ]
+    reached = [m for m in right_from if m is not None]
     missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
-    n = seeds[0].n_candidates
+    n = candidates
     last = {
         f"{part}_{k}": int(((r - 1) / (n - 1) > share).sum())
         for k, r in (("x", x), ("y", y))
         for part, share in (("tenth", 0.9), ("half", 0.5))
     }
     places = {f"place_{k}": (share**0.1, ".0%") for k, share in (("half", 0.5), ("tenth", 0.1))}
-    return {"below": sum(below), "seeds": len(seeds), **missed, **last, **places}
+    starts = {"starts_from": min(reached), "starts_to": max(reached), "seeds": len(reached)}
+    return {**starts, **missed, **last, **places}
 
 
 def tie_spread(intervals: RankIntervals) -> float:
@@ -228,6 +258,9 @@ def ties_texts(
     auc, recall = by_ties["AUC"].xs("exact", level=1), by_ties["Recall@10"]
     share = float((tied.n_tied / n)[has_many_ties].mean()) if has_many_ties.any() else 0.0
     sampled = naive("recall@10", Protocol(n, m, replacement=False))
+    other = 100 * next(iter(intervals.values())).evaluate("auc").mean()
+    low, high = auc["pessimistic"], auc["optimistic"]
+    move = recall["optimistic", "exact"] - recall["pessimistic", "exact"]
     orders = {}
     policies: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
     for policy in policies:
@@ -242,8 +275,9 @@ def ties_texts(
         "auc_low": (auc["pessimistic"], ".1f"),
         "auc_mean": (auc["mean"], ".1f"),
         "auc_high": (auc["optimistic"], ".1f"),
-        "auc_other": (100 * next(iter(intervals.values())).evaluate("auc").mean(), ".1f"),
-        "recall_move": (recall["optimistic", "exact"] - recall["pessimistic", "exact"], ".3f"),
+        "auc_other": (other, ".1f"),
+        "win_share": ((other - low) / (high - low) if high > low else 1.0, ".0%", "down"),
+        "recall_move": "does not change" if abs(move) < 5e-4 else f"changes by {move:.3f} points",
         "sampled_move": (recall["optimistic", "sampled"] - recall["pessimistic", "sampled"], ".0f"),
         "sampled_mean": (recall["mean", "sampled"] / 100, ".1%"),
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
