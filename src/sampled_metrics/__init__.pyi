@@ -40,6 +40,8 @@ from .evaluation import estimate_each as estimate_each
 from .log.compact import Log as Log
 from .log.read import read_log as read_log
 from .log_plans import plan as plan
+from .loop import RankMetric as RankMetric
+from .loop import evaluate as evaluate
 from .metrics import Metric as Metric
 from .metrics import metric as metric
 from .protocol import Protocol as Protocol

@@ -244,9 +244,9 @@ ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
     "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
     "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "ranking",
-    "verify", "evaluation", "exact_pairs", "sequential", "expected_races", "planning", "log_plans",
-    "auditing", "published_tables", "example", "conformance", "gate", "report", "doctor",
-    "cli_options", "cli",
+    "verify", "evaluation", "loop", "exact_pairs", "sequential", "expected_races", "planning",
+    "log_plans", "auditing", "published_tables", "example", "conformance", "gate", "report",
+    "doctor", "cli_options", "cli",
 ]  # fmt: skip
 #: What a result calls when it is asked for a page, a figure or metrics of exact ranks.
 UPWARDS = {("results", "evaluation"), ("results", "report")}
@@ -299,7 +299,7 @@ def test_the_package_names_what_it_offers_and_loads_nothing_before():
     completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert completed.stdout == "24\n"
+    assert completed.stdout == "26\n"
 
 
 def test_every_library_has_one_thread(request):

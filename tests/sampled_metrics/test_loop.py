@@ -1,0 +1,213 @@
+"""Metrics in a loop: exact ranks of the same scores, whatever the batches, and refused input."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import array_api_strict as xp
+import numpy as np
+import pandas as pd
+import pytest
+
+import sampled_metrics as sm
+from sampled_metrics.conformance import Case, cases
+
+USERS, ITEMS = 60, 40
+RNG = np.random.default_rng(5)
+#: Integers, so that many scores tie.
+SCORES = RNG.integers(0, 15, (USERS, ITEMS)).astype(np.float32)
+TARGETS = RNG.integers(0, ITEMS, USERS)
+MASK = RNG.random((USERS, ITEMS)) < 0.8
+MASK[np.arange(USERS), TARGETS] = True
+RELEVANT = RNG.random((USERS, ITEMS)) < 0.1
+RELEVANT[np.arange(USERS), TARGETS] = True
+NAMES = ["ndcg@10", "rr", "recall@5", "ap", "auc"]
+
+
+def ranks_by_sorting(row: int, mask: Any = None) -> tuple[int, int, int]:
+    """Items above, tied and in all, counted one by one."""
+    kept = [j for j in range(ITEMS) if mask is None or mask[row, j]]
+    own = SCORES[row, TARGETS[row]]
+    above = sum(bool(SCORES[row, j] > own) for j in kept)
+    return above, sum(bool(SCORES[row, j] == own) for j in kept) - 1, len(kept)
+
+
+def filled(name: str, sizes: list[int], **options: Any) -> sm.RankMetric:
+    measure = sm.RankMetric(name)
+    for start, stop in zip(np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True):
+        rows = slice(int(start), int(stop))
+        measure.update(SCORES[rows], TARGETS[rows], **{k: v[rows] for k, v in options.items()})
+    return measure
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_it_is_the_mean_over_ties_of_ranks_counted_one_by_one(name: str, mask: Any) -> None:
+    measure = filled(name, [USERS], **({} if mask is None else {"mask": mask}))
+    expected = []
+    for row in range(USERS):
+        above, tied, n = ranks_by_sorting(row, mask)
+        places = above + 1 + np.arange(tied + 1)
+        expected.append(np.mean(np.atleast_1d(sm.metric(name)(places, n))))
+    row = measure.compute().frame.iloc[0]
+    assert row["estimate"] == pytest.approx(np.mean(expected), rel=1e-14)
+    assert row["users"] == USERS
+
+
+@pytest.mark.parametrize("sizes", [[60], [1] * 60, [7, 30, 23]])
+def test_batches_and_workers_change_no_digit(sizes: list[int]) -> None:
+    whole = filled("ndcg@10", [60], mask=MASK)
+    parts = filled("ndcg@10", sizes, mask=MASK)
+    assert parts.kinds == whole.kinds
+    half, other = sm.RankMetric("ndcg@10"), sm.RankMetric("ndcg@10")
+    half.update(SCORES[:25], TARGETS[:25], MASK[:25])
+    other.update(SCORES[25:], TARGETS[25:], MASK[25:])
+    half.merge(pickle.loads(pickle.dumps(other)))
+    assert half.kinds == whole.kinds
+    assert half.compute().frame.equals(whole.compute().frame)
+    half.reset()
+    assert not half.kinds
+    half.update(SCORES[:, :9], np.zeros(60, dtype=int))
+    assert half.kinds.total() == 60
+
+
+def test_the_state_does_not_grow_with_the_batches() -> None:
+    measure = filled("rr", [USERS])
+    kinds = len(measure.kinds)
+    for _ in range(10):
+        measure.update(SCORES, TARGETS)
+    assert len(measure.kinds) == kinds
+    assert measure.kinds.total() == 11 * USERS
+
+
+def test_sampled_ranks_are_estimated_as_their_log_is() -> None:
+    protocol = sm.Protocol(500, ITEMS - 1, replacement=False)
+    measure = sm.RankMetric("ndcg@10", protocol)
+    measure.update(SCORES, TARGETS)
+    counted = [ranks_by_sorting(row)[:2] for row in range(USERS)]
+    frame = pd.DataFrame(counted, columns=["n_better", "n_tied"]).assign(user=range(USERS))
+    log = sm.read_log(frame.assign(recommender="model"), protocol=protocol)
+    expected = sm.estimate(log, ["ndcg@10"]).frame.iloc[0]
+    found = measure.compute().frame.iloc[0]
+    assert found["reported"] == pytest.approx(expected["reported"], rel=1e-14)
+    assert found["possible_low"] == pytest.approx(expected["possible_low"], abs=1e-6)
+    assert found["possible_high"] == pytest.approx(expected["possible_high"], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_several_relevant_items_are_ranked_among_the_irrelevant(name: str) -> None:
+    measure = sm.RankMetric(name)
+    measure.update(SCORES, RELEVANT, MASK | RELEVANT)
+    rows = [
+        (user, item, score, bool(RELEVANT[user, item]))
+        for user in range(USERS)
+        for item, score in enumerate(SCORES[user])
+        if (MASK | RELEVANT)[user, item]
+    ]
+    table = pd.DataFrame(rows, columns=["user", "item", "score", "relevant"])
+    counts = sm.readers.from_scores(table)
+    sizes = counts["user"].map(table.groupby("user").size())
+    expected = sm.estimate(sm.read_log(counts.assign(n_items=sizes)), [name]).frame.iloc[0]
+    assert measure.compute().frame.iloc[0]["estimate"] == pytest.approx(
+        expected["estimate"], rel=1e-13
+    )
+
+
+def test_arrays_of_other_libraries_give_the_same_counts() -> None:
+    measure = sm.RankMetric("rr")
+    measure.update(xp.asarray(SCORES), TARGETS)
+    assert measure.kinds == filled("rr", [USERS]).kinds
+    several = sm.RankMetric("ap")
+    several.update(xp.asarray(SCORES), RELEVANT)
+    plain = sm.RankMetric("ap")
+    plain.update(SCORES, RELEVANT)
+    assert several.kinds == plain.kinds
+
+
+def of_case(case: Case) -> float:
+    """A case of the conformance suite by RankMetric."""
+    measure = sm.RankMetric(case.metric)
+    for scores, items, relevant in zip(case.scores, case.items, case.relevant, strict=True):
+        marks = np.isin(items, relevant)
+        if relevant:
+            measure.update(np.array([scores, scores]), np.array([marks, marks]))
+    return float(measure.compute().frame["estimate"].iloc[0])
+
+
+#: Not about matrices of scores: a relevant item without a score, and items twice.
+ELSEWHERE = {"a relevant item without a score"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in cases() if case.answer is not None and case.name not in ELSEWHERE],
+    ids=lambda case: case.name,
+)
+def test_it_is_exact_on_the_forty_cases(case: Case) -> None:
+    assert of_case(case) == pytest.approx(case.answer, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scores": SCORES[0]}, "scores must have two dimensions, users and items"),
+        ({"scores": SCORES[:, :9]}, "item|columns"),
+        ({"targets": TARGETS[:9]}, "scores must have one row for each of 9 held-out items"),
+        ({"targets": np.full(USERS, ITEMS)}, "held_out"),
+        ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape"),
+        ({"targets": np.zeros_like(RELEVANT)}, "targets must mark an item in each row"),
+        ({"scores": np.where(SCORES[3, 3] == SCORES, np.nan, SCORES)}, "NaN"),
+        ({"mask": MASK[:9]}, "mask must be booleans of shape"),
+        ({"mask": MASK.astype(int)}, "mask must be booleans of shape"),
+        ({"mask": np.zeros_like(MASK)}, "training"),
+        ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], said: str) -> None:
+    measure = filled("rr", [USERS])
+    before = measure.kinds.copy()
+    given: dict[str, Any] = {"scores": SCORES, "targets": TARGETS, "mask": None} | change
+    with pytest.raises(ValueError, match=said) as problem:
+        measure.update(**given)
+    assert "\n" not in str(problem.value)
+    assert measure.kinds == before
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: sm.RankMetric("rr", sm.Protocol([5, 6], 2)), "one n_items"),
+        (lambda: sm.RankMetric("rr", "uniform"), "must be a Protocol of uniform draws"),  # type: ignore[arg-type]
+        (lambda: sm.RankMetric("rr").compute(), "must have seen two users, got 0"),
+        (lambda: filled("rr", [9]).merge(filled("ap", [9])), "must have the metric"),
+        (lambda: filled("rr", [9]).merge(3), "must be a RankMetric, got int"),  # type: ignore[arg-type]
+        (
+            lambda: sm.RankMetric("rr", sm.Protocol(500, 99)).update(SCORES, TARGETS),
+            "scores must have 100 columns, a relevant item and 99 negatives, got 40",
+        ),
+        (
+            lambda: sm.RankMetric("rr", sm.Protocol(500, 39)).update(SCORES, TARGETS, MASK),
+            "mask must be left out with a protocol",
+        ),
+        (
+            lambda: sm.RankMetric("rr", sm.Protocol(500, 39)).update(SCORES, RELEVANT),
+            "targets must mark one item in each row with a protocol",
+        ),
+        (lambda: sm.evaluate({}, TARGETS), "scores must have a recommender, got none"),
+        (lambda: sm.evaluate({"A": SCORES, "B": SCORES[:9]}, TARGETS), "^B: scores"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_evaluate_is_the_loop_at_once_and_can_be_compared() -> None:
+    better = SCORES.copy()
+    better[np.arange(USERS), TARGETS] += 6
+    found = sm.evaluate({"old": SCORES, "new": better}, TARGETS, mask=MASK, metrics=["rr", "auc"])
+    table = found.frame.set_index(["recommender", "metric"])["estimate"]
+    alone = filled("rr", [USERS], mask=MASK).compute().frame["estimate"].iloc[0]
+    assert table["old", "rr"] == pytest.approx(alone, rel=1e-14)
+    assert found.log is not None
+    assert sm.compare(found.log, "auc").verdicts == {("old", "new"): "new beats old"}
