@@ -144,7 +144,7 @@ def shares(lines: pd.DataFrame) -> pd.DataFrame:
 def markdown(lines: pd.DataFrame) -> str:
     """The table of the page: the lowest and highest coverage of some populations, rounded down."""
     with_shares = shares(lines)
-    heads = ["Range at 95%", "Users are drawn from", "Population's metric", "Own users' average"]
+    heads = ["Interval at 95%", "Users are drawn from", "Population's metric", "Own users' average"]
     rows = [f"| {' | '.join(heads)} |", "| :--- | :--- | ---: | ---: |"]
     for name, of_range in with_shares.groupby("range", sort=False):
         kinds = of_range["kind"] if name == DECREASING else of_range["kind"].str.split(",").str[0]

@@ -79,6 +79,17 @@ def test_reversed_pairs_are_those_of_both_columns():
     assert (row["pairs"], row["reversed"], row["which"]) == (6, 2, "A and B, C and D")
 
 
+def test_reversals_name_the_pairs_that_are_counted():
+    table = graphs.overview(["hit@10", "auc"], [5, 20])
+    counts = graphs.reversed_pairs(table).set_index(["graph", "metric", "m"])["reversed"]
+    rows = graphs.reversals(table)
+    assert rows.groupby(["graph", "metric", "m"]).size().to_dict() == counts[counts > 0].to_dict()
+    assert (rows["exact"] > 0).all()
+    assert (rows["sampled"] < 0).all()
+    row = rows[(rows["graph"] == "umls") & (rows["m"] == 20)].iloc[0]
+    assert (row["better"], row["worse"]) == ("ComplEx", "TransE")
+
+
 def test_auc_is_the_same_in_expectation_and_mrr_is_not():
     table = graphs.overview(["auc", "rr"], [5, 50])
     auc = table[table["metric"] == "auc"]

@@ -139,3 +139,22 @@ def test_the_page_states_the_shares_that_are_counted(tables):
         assert round(100 * counts["decided"].mean()) == int(decided)
         assert counts["verdicts"].sum() == int(verdicts)
         assert round((counts["wrong"] * counts["verdicts"]).sum()) == int(wrong)
+    assert "311 pairs" in page
+    assert set(proved.groupby(["metric", "m", "draw"]).size()) == {311}
+
+
+def test_the_track_record_decides_all_proved_pairs(tables):
+    """So the page does not add the shares of the two warrants."""
+    proved = evidence.bundled("verdicts")
+    proved = proved[proved["right"].notna() & (proved["m"] >= evaluations.FEWEST_NEGATIVES)]
+    n_pairs = 0
+    for metric_name, some in proved.groupby("metric"):
+        pairs, _ = evaluations.held_out(*(t[t["metric"] == metric_name] for t in tables))
+        pairs = pairs[evaluations.is_main(pairs)]
+        for row in some.drop_duplicates(["data", "first", "second", "m"]).itertuples():
+            same = pairs[(pairs["data"] == row.data) & (pairs["n_negatives"] == row.m)]
+            names = {row.first, row.second}
+            here = [{a, b} == names for a, b in zip(same["first"], same["second"], strict=True)]
+            assert (same["smallest"][here] >= evaluations.VERDICT).all()
+            n_pairs += sum(here)
+    assert n_pairs > 100

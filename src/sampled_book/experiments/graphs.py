@@ -245,6 +245,23 @@ def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["graph", "metric", "m", "pairs", "reversed", "which"])
 
 
+def reversals(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each pair that :func:`reversed_pairs` counts: the model with the larger exact
+    metric first, and both differences, first less second.
+    """
+    rows = []
+    for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
+        models = sorted(
+            cell[["model", "exact", "sampled"]].to_numpy().tolist(), key=lambda m: -m[1]
+        )
+        for better, worse in combinations(models, 2):
+            exact, sampled = better[1] - worse[1], better[2] - worse[2]
+            if exact * sampled < 0:
+                rows.append((*keys, better[0], worse[0], exact, sampled))
+    names = ["graph", "metric", "m", "better", "worse", "exact", "sampled"]
+    return pd.DataFrame(rows, columns=names)
+
+
 def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
     """PyKEEN's metrics that are adjusted for chance, from the mean rank.
 

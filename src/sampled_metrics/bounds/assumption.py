@@ -30,8 +30,8 @@ class Assumption:
         `most`, which makes it the weakest assumption of any of its rounds. If the users of a log
         with one catalogue size have different `n_negatives`, it is the smallest.
     steepness : float
-        Users at a rank of {2, 3} are at most this many times fewer than at rank 1, at a rank of
-        {4, ..., 7} than at one of {2, 3}, and so on; at least 1, infinite for no limit.
+        The mean number of users per rank over ranks {2, 3} is at most this many times smaller than
+        at rank 1, over {4, ..., 7} than over {2, 3}, and so on; at least 1, infinite for no limit.
     geometric : bool
         Whether the users at these ranks are also a mixture of geometric distributions cut off at
         the last of them: in each group of users, every rank has the same percentage fewer than the
