@@ -127,6 +127,7 @@ def texts(rows: Frame, orders: Frame) -> Texts:
         "pub_known": len(orders),
         "pub_values": len(rows),
         "pub_inside": int(inside(rows).sum()),
+        "pub_n_outside": len(outside),
         "pub_outside": " and ".join(outside_names) or "none",
         "pub_out_exact": (float(example["exact"]), ".4f"),
         "pub_out_low": (float(example["low_decreasing"]), ".4f", "down"),

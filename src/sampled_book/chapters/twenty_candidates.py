@@ -26,7 +26,7 @@ def plot_first(
     >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
     >>> figure = plot_first(np.linspace(1, 0, 100), 10, 20, *shares)
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['Recall@10', 'Recall@5', 'first\namong 20']
+    ['Recall@10', 'Recall@5', 'Hit@1\namong\n20']
     """
     ranks, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
     figure, (left_ax, right_ax) = figures.panels(1, 2, height=3.6)
@@ -34,9 +34,16 @@ def plot_first(
     for depth, style, height in ((k, "--", 0.06), (deep, ":", 0.9)):
         left_ax.plot(ranks, ranks <= depth, style, color="#5b5b5b", drawstyle="steps-post")
         left_ax.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
-    left_ax.annotate(f"first\namong {n_candidates}", (1.2 * k, 0.36), fontsize=10)
+    place = max(round(first.size / n_candidates / 5), 1)
+    left_ax.annotate(
+        f"Hit@1\namong\n{n_candidates}",
+        xy=(place, first[place - 1]),
+        xytext=(1.3, 0.4),
+        fontsize=10,
+        arrowprops={"arrowstyle": "-", "color": "black", "linewidth": 1},
+    )
     left_ax.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
-    figures.slopes(right_ax, {f"Recall@{k}": exact, f"first among {n_candidates}": reported})
+    figures.slopes(right_ax, {f"Recall@{k}": exact, f"Hit@1 among {n_candidates}": reported})
     return figure
 
 
