@@ -37,8 +37,8 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
         ax.plot(places, without_replacement.pmf(r), ".", ms=5, **style)
         peak = int(mass.argmax())
         peak_position = (places[peak], mass[peak])
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the dotted line
-        ax.annotate(label, peak_position, (8, 7), textcoords="offset points", bbox=box, **style)
+        offset, side = ((6, 8), "center") if places[peak] > 5 else ((8, 7), "left")  # of the axis
+        ax.annotate(label, peak_position, offset, textcoords="offset points", ha=side, **style)
         deepest = max(
             deepest, int(with_replacement.mean(r) + 4 * np.sqrt(with_replacement.variance(r)))
         )
@@ -66,24 +66,32 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
         if metric(name).kind != "auc" and i % 2:
             figures.beside(ax, ends, x=1.03, gap=0.09, color="black", fontsize=10)
     figure.supxlabel("true rank", fontsize=12)
+    figure.supylabel("expected metric", fontsize=12)
     return figure
 
 
-def rank_texts(protocol: Protocol, rank: int) -> Texts:
-    """Text values on one item and its sampled ranks.
+def rank_texts(protocol: Protocol, rank: int, most: int) -> Texts:
+    """Text values on one item and its sampled ranks, and from which rank on Recall@10 with `most`
+    negatives is below 0.01.
 
-    >>> texts = rank_texts(Protocol(10_000, 99), 60)
-    >>> texts["above"], texts["half"], round(texts["mean"][0], 3)
-    (59, 974, 1.584)
+    >>> texts = rank_texts(Protocol(10_000, 99), 60, 1_000)
+    >>> texts["above"], texts["half"], round(texts["mean"][0], 3), texts["gone"]
+    (59, 974, 1.584, 188)
     """
     n, m = protocol.n_items, protocol.n_negatives
     assert isinstance(n, int)
     pmf = protocol.pmf(rank)
-    recall = naive("recall@10", protocol).expected(np.arange(1, n + 1))
+    ranks = np.arange(1, n + 1)
+    recall = naive("recall@10", protocol).expected(ranks)
+    of_most = naive("recall@10", Protocol(n, most, replacement=True)).expected(ranks)
     return {
+        "most": most,
+        "gone": int(np.count_nonzero(of_most >= 0.01)) + 1,
         "n": n,
         "m": m,
         "rank": rank,
+        "middle": 10 * rank,
+        "deep": 50 * rank,
         "p": (rank - 1) / (n - 1),
         "above": rank - 1,
         "others": n - 1,
