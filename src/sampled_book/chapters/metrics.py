@@ -96,9 +96,9 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
 
 
 def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
-    """Text values on X, Y and Z: Recall@10, NDCG and AUC; the difference of X and Z in NDCG and
-    its standard error over users, in percentage points; and the first cut-off k at which X has
-    the higher Recall@k than Z.
+    """Text values on X, Y and Z: Recall@10, NDCG and AUC; the lead of Z in Recall@10 and of X in
+    NDCG, with their standard errors over users, in percentage points; and the first cut-off k at
+    which X has the higher Recall@k than Z.
 
     >>> even, uneven = (RankIntervals(above, [0, 0], [99, 99]) for above in ([5, 20], [0, 30]))
     >>> film_texts({"X": even, "Z": uneven})["passes"]
@@ -111,9 +111,11 @@ def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
             value = float(recommender.evaluate(parsed_metric).mean())
             form = ".2%" if parsed_metric.kind == "ndcg" else ".1%"
             texts[f"{name.lower()}_{parsed_metric.kind}"] = (value, form)
-    gap = intervals["X"].evaluate("ndcg") - intervals["Z"].evaluate("ndcg")
-    texts["ndcg_gap"] = (100 * float(gap.mean()), ".2f")
-    texts["ndcg_error"] = (100 * float(gap.std(ddof=1)) / gap.size**0.5, ".2f")
+    for kind, first, second, form in (("ndcg", "X", "Z", ".2f"), ("recall@10", "Z", "X", ".1f")):
+        gap = intervals[first].evaluate(kind) - intervals[second].evaluate(kind)
+        key = kind.split("@")[0]
+        texts[f"{key}_gap"] = (100 * float(gap.mean()), form)
+        texts[f"{key}_error"] = (100 * float(gap.std(ddof=1)) / gap.size**0.5, form)
     texts["passes"] = next(
         k
         for k in range(1, int(users.max()) + 1)
