@@ -31,7 +31,8 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
     }
     for parsed_metric in shapes:
         style = {"drawstyle": "steps-post"} if parsed_metric.k else {}
-        ax.plot(grid, parsed_metric(grid, n_items), "k", lw=2, **style)
+        width = 1 if parsed_metric.k else 2  # its zeros lie on those of AP
+        ax.plot(grid, parsed_metric(grid, n_items), "k", lw=width, **style)
         rank, offset, alignment = places.get(
             parsed_metric.kind, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
@@ -40,9 +41,14 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
             parsed_metric.label, (rank, height), offset, textcoords="offset points", ha=alignment
         )
     for depth, (name, mark) in enumerate(figures.greys(ranks).items(), 1):
-        item_ranks = np.asarray(ranks[name])
+        item_ranks, counts = np.unique(ranks[name], return_counts=True)
         line = np.full(item_ranks.size, -0.1 * depth)
         ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
+        for rank in item_ranks[counts > 1]:
+            times = f"×{counts[item_ranks == rank][0]}"
+            ax.annotate(
+                times, (rank, -0.1 * depth), (7, 0), textcoords="offset points", va="center"
+            )
     figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)}, color="black")
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
@@ -87,6 +93,7 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         "ap_b": (means["AP"]["B"], ".6f"),
         "tail_b": (tail["AP"], ".6f"),
         "deficit": (float(deficits[-2:].sum() / deficits.sum()), ".0%"),
+        "hundred": (float(metric("auc")(min(100, n_items), n_items)), ".2f"),
         "auc_c": (float(metric("auc")(max(ranks["C"][0], 1), n_items)), ".3f"),
         "top_ap": (top_shares["ap"], ".0%"),
         "top_ndcg": (top_shares["ndcg"], ".1%"),
