@@ -110,6 +110,7 @@ def plot_courses(
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
         curves = {str(name): shown_course.expected[name] for name in shown_course.expected}
         looks = figures.greys(curves) if grey else figures.marks(curves)
+        looks = {name: {**look, "marker": ""} for name, look in looks.items()}  # circles have room
         figures.expected_curves(
             ax, shown_course.expected.index, curves, shown_course.exact, looks=looks
         )
@@ -123,8 +124,8 @@ def plot_courses(
         form = "{name}" if relative else "{name} {height:.2f}"
         figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form, looks=looks)
     figure.supxlabel("negatives m", fontsize=12)
-    if relative:
-        figure.supylabel("multiple of the mean", fontsize=12)
+    label = "multiple of the mean" if relative else "expected metric"
+    figure.supylabel(label, fontsize=12)
     return figure
 
 
@@ -150,9 +151,9 @@ def plot_smallest() -> Figure:
                       color=colour, va="bottom" if side == 1 else "top",
                       ha="left" if side == 1 else "right")  # fmt: skip
     left.set(xticks=ranks, xlabel="true rank", ylabel="AP", ylim=(0.25, 1.05), xlim=(0.8, 3.2))
-    for (name, own), line in zip(SMALLEST.items(), ("-", "--"), strict=True):
+    for (name, own), face in zip(SMALLEST.items(), ("black", "white"), strict=True):
         ends = np.array([exact(own).mean(), sampled.expected(own).mean()])
-        right.plot([0, 1], ends, linestyle=line, marker="o", color="black")
+        right.plot([0, 1], ends, marker="o", color="black", markerfacecolor=face)
         for x, end, alignment in ((0, ends[0], "right"), (1, ends[1], "left")):
             shift = 4 if (x == 1) == (name == "Steady") else -4  # the two orders differ
             right.annotate(f"{name} {end:.2f}", (x, end), (8 if x else -8, shift), ha=alignment,
@@ -162,6 +163,20 @@ def plot_smallest() -> Figure:
     right.tick_params(axis="y", length=0)
     right.grid(False, axis="x")
     return figure
+
+
+def smallest_texts() -> Texts:
+    """Text values on Bold and Steady: mean AP, exact and expected with one negative.
+
+    >>> {key: round(value, 2) for key, (value, _) in smallest_texts().items()}
+    {'bold_exact': 0.56, 'bold_sampled': 0.67, 'steady_exact': 0.5, 'steady_sampled': 0.75}
+    """
+    texts: Texts = {}
+    for name, ranks in SMALLEST.items():
+        sampled = naive("ap", Protocol(3, 1)).expected(ranks)
+        texts[f"{name.lower()}_exact"] = (float(metric("ap")(ranks).mean()), ".2f")
+        texts[f"{name.lower()}_sampled"] = (float(sampled.mean()), ".2f")
+    return texts
 
 
 def orders_table(courses: Mapping[str, Course], n_negatives: int) -> Frame:

@@ -31,7 +31,8 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
     }
     for parsed_metric in shapes:
         style = {"drawstyle": "steps-post"} if parsed_metric.k else {}
-        ax.plot(grid, parsed_metric(grid, n_items), "k", lw=2, **style)
+        width = 1 if parsed_metric.k else 2  # its zeros lie on those of AP
+        ax.plot(grid, parsed_metric(grid, n_items), "k", lw=width, **style)
         rank, offset, alignment = places.get(
             parsed_metric.kind, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
@@ -40,9 +41,14 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
             parsed_metric.label, (rank, height), offset, textcoords="offset points", ha=alignment
         )
     for depth, (name, mark) in enumerate(figures.greys(ranks).items(), 1):
-        item_ranks = np.asarray(ranks[name])
+        item_ranks, counts = np.unique(ranks[name], return_counts=True)
         line = np.full(item_ranks.size, -0.1 * depth)
         ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
+        for rank in item_ranks[counts > 1]:
+            times = f"×{counts[item_ranks == rank][0]}"
+            ax.annotate(
+                times, (rank, -0.1 * depth), (7, 0), textcoords="offset points", va="center"
+            )
     figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)}, color="black")
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
@@ -87,6 +93,7 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         "ap_b": (means["AP"]["B"], ".6f"),
         "tail_b": (tail["AP"], ".6f"),
         "deficit": (float(deficits[-2:].sum() / deficits.sum()), ".0%"),
+        "hundred": (float(metric("auc")(min(100, n_items), n_items)), ".2f"),
         "auc_c": (float(metric("auc")(max(ranks["C"][0], 1), n_items)), ".3f"),
         "top_ap": (top_shares["ap"], ".0%"),
         "top_ndcg": (top_shares["ndcg"], ".1%"),
@@ -96,9 +103,9 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
 
 
 def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
-    """Text values on X, Y and Z: Recall@10, NDCG and AUC; the difference of X and Z in NDCG and
-    its standard error over users, in percentage points; and the first cut-off k at which X has
-    the higher Recall@k than Z.
+    """Text values on X, Y and Z: Recall@10, NDCG and AUC; the lead of Z in Recall@10 and of X in
+    NDCG, with their standard errors over users, in percentage points; and the first cut-off k at
+    which X has the higher Recall@k than Z.
 
     >>> even, uneven = (RankIntervals(above, [0, 0], [99, 99]) for above in ([5, 20], [0, 30]))
     >>> film_texts({"X": even, "Z": uneven})["passes"]
@@ -111,9 +118,11 @@ def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
             value = float(recommender.evaluate(parsed_metric).mean())
             form = ".2%" if parsed_metric.kind == "ndcg" else ".1%"
             texts[f"{name.lower()}_{parsed_metric.kind}"] = (value, form)
-    gap = intervals["X"].evaluate("ndcg") - intervals["Z"].evaluate("ndcg")
-    texts["ndcg_gap"] = (100 * float(gap.mean()), ".2f")
-    texts["ndcg_error"] = (100 * float(gap.std(ddof=1)) / gap.size**0.5, ".2f")
+    for kind, first, second, form in (("ndcg", "X", "Z", ".2f"), ("recall@10", "Z", "X", ".1f")):
+        gap = intervals[first].evaluate(kind) - intervals[second].evaluate(kind)
+        key = kind.split("@")[0]
+        texts[f"{key}_gap"] = (100 * float(gap.mean()), form)
+        texts[f"{key}_error"] = (100 * float(gap.std(ddof=1)) / gap.size**0.5, form)
     texts["passes"] = next(
         k
         for k in range(1, int(users.max()) + 1)
