@@ -85,7 +85,7 @@ def test_the_page_shows_the_coverage_of_the_file(coverage):
     shares = coverage.shares(lines).set_index(["range", "users drawn from"])["population"]
     assert shares[coverage.DECREASING, "half at 11, half last"] < 0.05
     assert int(100 * shares[coverage.TYPICAL, "Markov chain, beauty"]) == 72
-    assert "held in 72% of the logs" in page("book/library/decide.md")
+    assert "the exact value in 72% of the logs" in page("book/library/decide.md")
     assert shares[coverage.STUDENT, "both first, but B last for one in 500"] < 0.95
     # More misses than this happen in one of 1,000 files if 5% of the logs miss.
     promised = lines["range"].isin([coverage.NOTHING, coverage.BET])
@@ -129,6 +129,6 @@ def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(
     is_popular = of_one["recommender"] == "Popular"
     assert (is_popular == of_one["held"]).all()
     assert (~is_popular).sum() == 6
-    assert "All their twelve default ranges" in page("book/library/decide.md")
+    assert "All their twelve default intervals" in page("book/library/decide.md")
     warning = "all twelve default ranges of Recall@10 and NDCG@10 missed the exact value"
     assert warning in page("book/chapters/10_your_log.md")
