@@ -151,18 +151,19 @@ def plans(runs: Runs, depths: Sequence[int], queries: Sequence[int], seed: int) 
 
 def noise_texts(values: FloatArray, n_queries: int, lead: float) -> Texts:
     """The standard error of a difference of two models with so many queries, the median over pairs
-    and the least, in points; and the queries that make a lead 1.96 standard errors.
+    and the least, in points; and the queries that make a lead 1.96 standard errors, to the next
+    hundred.
 
     >>> values = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
     >>> noise_texts(values, 50, 0.1)["rc_need"]
-    257
+    (300.0, ',.0f')
     """
     deviations = corpora.paired_deviations(values)
     median = float(np.median(deviations))
     return {
         "rc_error": (100 * median / np.sqrt(n_queries), ".1f"),
         "rc_error_least": (100 * deviations.min() / np.sqrt(n_queries), ".1f"),
-        "rc_need": int(np.ceil((1.96 * median / lead) ** 2)),
+        "rc_need": (round((1.96 * median / lead) ** 2, -2), ",.0f"),
     }
 
 
