@@ -71,8 +71,8 @@ def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
 
 def shares_texts(means: Frame) -> Texts:
     """Least and largest ratio to the exact metric, uncorrected as a multiple and corrected in
-    percent, for AP and for the others; and how often a correction is nearer. "ap_naive" has the
-    multiples of AP alone.
+    percent, for AP and for the others; and how often a correction is nearer. "ap_naive" and
+    "ap_times" have the multiples of AP alone.
 
     >>> keys = pd.MultiIndex.from_tuples([("AP", 2), ("NDCG", 2)])
     >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]}, keys)
@@ -80,8 +80,8 @@ def shares_texts(means: Frame) -> Texts:
     >>> texts = shares_texts(toy)
     >>> texts["naive_least"], texts["ap_most"], texts["bv_least"], texts["smaller"], texts["rows"]
     ((1.5, '.1f'), (50.0, '.0f'), (200.0, '.0f'), 1, 2)
-    >>> texts["ap_naive_least"], texts["ap_naive_most"]
-    ((6.0, '.1f'), (6.0, '.1f'))
+    >>> texts["ap_naive_least"], texts["ap_naive_most"], texts["ap_times_most"]
+    ((6.0, '.1f'), (6.0, '.1f'), (0.5, '.2f'))
     """
     naive = means["uncorrected"] / means["exact"]
     corrected = 100 * means["corrected"] / means["exact"]
@@ -92,6 +92,8 @@ def shares_texts(means: Frame) -> Texts:
         "naive_most": (round(float(naive.max()), 9), ".1f"),
         "ap_naive_least": (round(float(naive[is_ap].min()), 9), ".1f"),
         "ap_naive_most": (round(float(naive[is_ap].max()), 9), ".1f"),
+        "ap_times_least": (float(corrected[is_ap].min()) / 100, ".2f"),
+        "ap_times_most": (float(corrected[is_ap].max()) / 100, ".2f"),
         "ap_least": (float(corrected[is_ap].min()), ".0f"),
         "ap_most": (float(corrected[is_ap].max()), ".0f"),
         "bv_least": (float(corrected[~is_ap].min()), ".0f"),

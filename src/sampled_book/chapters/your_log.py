@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from sampled_metrics import Protocol, _confidence, evaluation, metric
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.bounds.identification import interval as identified
+from sampled_metrics.bounds.identification import log_evidence_needed
 from sampled_metrics.log.compact import Log
 from sampled_metrics.results import Comparison, Estimates
 
@@ -54,11 +55,10 @@ def log_texts(frame: Frame, confidence: float, *, label: str, steepness: float) 
     >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"], "n_better": [0, 0, 3]})
     >>> log["n_negatives"] = [99, 99, 50]
     >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0)
-    >>> texts["log_users"], texts["log_negatives"], texts["log_first_places"]
-    (2, '50 to 99', 'A 1, B 1')
+    >>> texts["log_users"], texts["log_negatives"], texts["log_error"]
+    (2, '50 to 99', '5%')
     """
     sizes = sorted({int(frame["n_negatives"].min()), int(frame["n_negatives"].max())})
-    first_places = frame["n_better"].eq(0).groupby(frame["recommender"], sort=False).sum()
     return {
         "log_users": int(frame["user"].nunique()),
         "log_negatives": " to ".join(f"{m:,}" for m in sizes),
@@ -66,7 +66,7 @@ def log_texts(frame: Frame, confidence: float, *, label: str, steepness: float) 
         "log_steepness": f"{steepness:g}",
         "log_confidence": f"{100 * confidence:g}%",
         "log_error": f"{100 * (1 - confidence):g}%",
-        "log_first_places": ", ".join(f"{name} {many:,}" for name, many in first_places.items()),
+        "log_wanted": (float(np.exp(log_evidence_needed(confidence))), ".1f"),
     }
 
 
@@ -77,7 +77,7 @@ def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
 def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str) -> Figure:
     """Plot each identification interval as a grey bar, by recommender, the darker the more it
     assumes; the exact metric, if known, as a line in the recommender's colour, and the reported one
-    as a cross.
+    as a text with an arrow, since it usually lies far beyond the longest bar.
 
     >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
     >>> found = Estimates.__new__(Estimates)
@@ -86,12 +86,13 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['no assumption']
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['exact: A 0.200', 'reported: A 0.500']
+    ['exact: A 0.200', 'reported: 0.500 →']
     """
     frames, greys = _by_name(ranges), ("#d9d9d9", "#adadad", "#7d7d7d")
     names = [str(name) for name in next(iter(frames.values())).index]
     figure, ax = figures.panels(height=1 + 0.26 * len(names) * (len(frames) + 1))
     places: list[float] = []
+    right_end = 1.1 * max(float(frame["possible_high"].max()) for frame in frames.values())
     for i, (name, mark) in enumerate(figures.marks(names).items()):
         top = i * (len(frames) + 1.0)
         for place, (frame, grey) in enumerate(zip(frames.values(), greys, strict=False)):
@@ -106,13 +107,15 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
             ax.annotate(text, anchor, (5, 0), textcoords="offset points", color=mark["color"],
                         ha="left", **beside)  # fmt: skip
         reported = float(next(iter(frames.values())).loc[name, "reported"])
-        middle = top + (len(frames) - 1) / 2
-        ax.plot(reported, middle, "x", color="black", ms=8, mew=2)
-        ax.text(reported, middle - 0.75, f"reported: {name} {reported:.3f}", **beside, ha="center")
+        if reported > right_end:
+            text = f"reported: {reported:.3f} →"
+            ax.text(right_end, bottom - 0.5, text, **beside, ha="right")
+        else:
+            ax.plot(reported, bottom - 0.5, "x", color="black", ms=8, mew=2)
+            ax.text(reported, bottom, f"reported: {reported:.3f}", **beside, ha="center")
     ax.set_yticks(places, [name for _ in names for name in frames], fontsize=11)
     ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(places[-1] + 0.7, -1.4), xlabel=metric(metric_name).label)
-    ax.margins(x=0.12)
+    ax.set(xlim=(0, right_end), ylim=(places[-1] + 0.7, -1.4), xlabel=metric(metric_name).label)
     ax.grid(False, axis="y")
     return figure
 
@@ -293,10 +296,10 @@ def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
 
 
 def _users(plans: Frame | None, first: str, second: str, estimator: str) -> str:
-    """The users needed for a pair, in words."""
+    """The users needed for a pair, in words, to two digits: a plan is an approximation."""
     if plans is None:
         return "unknown"
     (users,) = plans.query("first == @first and second == @second and estimator == @estimator")[
         "users_needed"
     ]
-    return "no number" if pd.isna(users) else f"{int(users):,}"
+    return "no number" if pd.isna(users) else f"{float(f'{users:.2g}'):,.0f}"
