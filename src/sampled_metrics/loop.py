@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import namespace, on_host, rows
-from ._validate import IntArray
+from ._validate import IntArray, integers
 from .evaluation import DEFAULT_METRICS, estimate
 from .log.read import read_log
 from .metrics import Metric, metric
 from .protocol import Protocol
+from .ranking.counting import checked_scores
 from .ranking.exact import exact_ranks
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ _Kind = tuple[int, tuple[tuple[int, int], ...]]
 class RankMetric:
     """A ranking metric that is updated batch by batch, and reported with its range.
 
-    The state is how many users there are of each kind, so that its size does not grow with the
-    number of batches. It pickles, and states of several workers are merged.
+    The state counts the users with the same candidates, ranks and ties. Without a mask, and with
+    one relevant item in each row, there are about as many such counts as columns, however many
+    batches come. A mask, or several relevant items, may make each user a count of its own: about 16
+    bytes when pickled. States pickle, and those of several workers are merged.
 
     Parameters
     ----------
@@ -100,8 +103,8 @@ class RankMetric:
         ------
         ValueError
             If shapes do not fit, earlier batches had other columns, a target is no column or is
-            masked out, a score is NaN, a row has no relevant item, or, with a protocol, the columns
-            are not its negatives and one more.
+            masked out, a score is NaN, a row has no relevant item or no irrelevant candidate, or,
+            with a protocol, the columns are not its negatives and one more.
         """
         counted = _counted(scores, targets, mask, self.protocol)
         n_columns = np.shape(scores)[1]
@@ -241,8 +244,8 @@ def _counted(
     """Of each relevant item: its user's row, irrelevant candidates above, tied, and in all."""
     matrix: Any = scores if namespace(scores) is not None else np.asarray(scores)
     shape = tuple(matrix.shape)
-    if len(shape) != 2:
-        raise ValueError(f"scores must have two dimensions, users and items, got shape {shape}")
+    if len(shape) != 2 or not shape[0]:
+        raise ValueError(f"scores must have a row for each user, one or more, got shape {shape}")
     target_array, candidates = on_host(targets), None if mask is None else on_host(mask)
     if candidates is not None and (candidates.shape != shape or candidates.dtype != bool):
         raise ValueError(
@@ -257,10 +260,34 @@ def _counted(
     if protocol is not None and candidates is not None:
         raise ValueError("mask must be left out with a protocol, whose candidates are all columns")
     if target_array.ndim == 2:
-        return _several(matrix, target_array, candidates, protocol)
-    seen = None if candidates is None else _others(~candidates)
-    ranks = exact_ranks(matrix, target_array, seen)
-    user = np.arange(len(target_array))
+        counted = _several(matrix, target_array, candidates, protocol)
+    else:
+        counted = _single(matrix, target_array, candidates)
+    user, *_, n_negatives = counted
+    if not n_negatives.all():
+        row = user[int(np.argmin(n_negatives))]
+        raise ValueError(
+            f"scores must have an irrelevant candidate in each row, got none in row {row}"
+        )
+    return counted
+
+
+def _single(
+    matrix: Any, target_array: Any, candidates: Any
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    n_users, n_columns = tuple(matrix.shape)
+    items, user = integers(target_array, "targets", 0), np.arange(n_users)
+    if items.shape != (n_users,):
+        raise ValueError(
+            f"targets must be a column for each of {n_users} rows of scores, got shape "
+            f"{items.shape}"
+        )
+    if items.max() >= n_columns:
+        raise ValueError(f"targets must be < {n_columns}, the columns, got {items.max()}")
+    if candidates is not None and not candidates[user, items].all():
+        row = int(np.argmin(candidates[user, items]))
+        raise ValueError(f"mask must keep targets, got False for column {items[row]} in row {row}")
+    ranks = exact_ranks(matrix, items, None if candidates is None else _sparse(~candidates))
     return user, ranks.n_better, ranks.n_tied, ranks.n_candidates - 1
 
 
@@ -289,18 +316,20 @@ def _several(
         row = user[int(np.argmin(candidates[user, item]))]
         raise ValueError(f"mask must keep relevant items, got False for one in row {row}")
     n_negatives = matrix.shape[1] - left_out.sum(axis=1)[user]
-    others = _others(left_out[user], item)
-    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, others)
+    others = left_out[user]
+    others[np.arange(len(item)), item] = False  # an item is a candidate itself
+    checked_scores(matrix, range(len(relevant)))  # names the user's row, not the item's
+    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, _sparse(others))
     return user, ranks.n_better, ranks.n_tied, n_negatives
 
 
-def _others(left_out: Any, item: IntArray | None = None) -> Any:
-    """Items that are no candidates, as a sparse matrix; a row's own item stays one."""
+def _sparse(left_out: Any) -> Any:
+    """Items that are no candidates, as a sparse matrix: faster than SciPy's conversion."""
     import scipy.sparse as sp
 
-    if item is not None:
-        left_out[np.arange(len(item)), item] = False
-    return sp.csr_array(left_out)
+    indptr = np.concatenate(([0], np.cumsum(np.count_nonzero(left_out, axis=1))))
+    row, column = np.divmod(np.flatnonzero(left_out), left_out.shape[1])
+    return sp.csr_array((np.ones(row.size, bool), column, indptr), shape=left_out.shape)
 
 
 def _kinds_of(

@@ -21,6 +21,14 @@ MASK = RNG.random((USERS, ITEMS)) < 0.8
 MASK[np.arange(USERS), TARGETS] = True
 RELEVANT = RNG.random((USERS, ITEMS)) < 0.1
 RELEVANT[np.arange(USERS), TARGETS] = True
+#: Two relevant items in each row, and a score that is not a number in row 7.
+SEVERAL = np.zeros((USERS, ITEMS), dtype=bool)
+SEVERAL[:, :2] = True
+WITH_NAN = SCORES.copy()
+WITH_NAN[7, 3] = np.nan
+#: The relevant item is the only candidate.
+ONLY = np.zeros_like(MASK)
+ONLY[np.arange(USERS), TARGETS] = True
 NAMES = ["ndcg@10", "rr", "recall@5", "ap", "auc"]
 
 
@@ -150,17 +158,30 @@ def test_it_is_exact_on_the_forty_cases(case: Case) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"scores": SCORES[0]}, "scores must have two dimensions, users and items"),
-        ({"scores": SCORES[:, :9]}, "item|columns"),
-        ({"targets": TARGETS[:9]}, "scores must have one row for each of 9 held-out items"),
-        ({"targets": np.full(USERS, ITEMS)}, "held_out"),
-        ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape"),
-        ({"targets": np.zeros_like(RELEVANT)}, "targets must mark an item in each row"),
-        ({"scores": np.where(SCORES[3, 3] == SCORES, np.nan, SCORES)}, "NaN"),
-        ({"mask": MASK[:9]}, "mask must be booleans of shape"),
-        ({"mask": MASK.astype(int)}, "mask must be booleans of shape"),
-        ({"mask": np.zeros_like(MASK)}, "training"),
-        ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items"),
+        ({"scores": SCORES[0]}, "scores must have a row for each user.*got shape .40,"),
+        ({"scores": SCORES[:0], "targets": TARGETS[:0]}, "one or more, got shape .0, 40"),
+        (
+            {"scores": SCORES[:, :9], "targets": TARGETS % 9},
+            "scores must have 40 columns as in.* 9",
+        ),
+        ({"scores": SCORES.astype(str)}, "scores must be real numbers, got dtype <U32"),
+        ({"targets": TARGETS[:9]}, "targets must be a column for each of 60 rows.*shape .9,"),
+        ({"targets": np.full(USERS, ITEMS)}, "targets must be < 40, the columns, got 40"),
+        ({"targets": TARGETS - ITEMS}, "targets must be >= 0, got -"),
+        ({"targets": TARGETS + 0.5}, "targets must be whole numbers >= 0, got"),
+        ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape .60, 40"),
+        ({"targets": np.zeros_like(RELEVANT)}, "targets must mark an item in each row.* row 0"),
+        (
+            {"targets": np.ones_like(RELEVANT)},
+            "an irrelevant candidate in each row, got none in row 0",
+        ),
+        ({"scores": WITH_NAN}, "scores must not be NaN, got one in row 7"),
+        ({"scores": WITH_NAN, "targets": SEVERAL}, "scores must not be NaN, got one in row 7"),
+        ({"mask": MASK[:9]}, "mask must be booleans of shape .60, 40., got bool of shape .9, 40"),
+        ({"mask": MASK.astype(int)}, "mask must be booleans of shape .60, 40., got int64"),
+        ({"mask": np.zeros_like(MASK)}, "mask must keep targets, got False for column .* row 0"),
+        ({"mask": ONLY}, "scores must have an irrelevant candidate in each row, got none in row 0"),
+        ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items.* row 0"),
     ],
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], said: str) -> None:
@@ -173,13 +194,31 @@ def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], s
     assert measure.kinds == before
 
 
+def narrow() -> sm.RankMetric:
+    measure = sm.RankMetric("rr")
+    measure.update(SCORES[:, :9], TARGETS % 9)
+    return measure
+
+
+def merged(other: sm.RankMetric) -> None:
+    """Merge into a state, which a refusal must leave as it was."""
+    measure = filled("rr", [9])
+    before = measure.kinds.copy()
+    try:
+        measure.merge(other)
+    finally:
+        assert measure.kinds == before
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: sm.RankMetric("rr", sm.Protocol([5, 6], 2)), "one n_items"),
         (lambda: sm.RankMetric("rr", "uniform"), "must be a Protocol of uniform draws"),  # type: ignore[arg-type]
         (lambda: sm.RankMetric("rr").compute(), "must have seen two users, got 0"),
-        (lambda: filled("rr", [9]).merge(filled("ap", [9])), "must have the metric"),
+        (lambda: merged(filled("ap", [9])), "other must have the metric .*rr.*, got .*ap"),
+        (lambda: merged(sm.RankMetric("rr", sm.Protocol(500, 39))), "must have the protocol None"),
+        (lambda: merged(narrow()), "other must have the n_columns 40, got 9"),
         (lambda: filled("rr", [9]).merge(3), "must be a RankMetric, got int"),  # type: ignore[arg-type]
         (
             lambda: sm.RankMetric("rr", sm.Protocol(500, 99)).update(SCORES, TARGETS),
@@ -194,7 +233,10 @@ def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], s
             "targets must mark one item in each row with a protocol",
         ),
         (lambda: sm.evaluate({}, TARGETS), "scores must have a recommender, got none"),
-        (lambda: sm.evaluate({"A": SCORES, "B": SCORES[:9]}, TARGETS), "^B: scores"),
+        (
+            lambda: sm.evaluate({"A": SCORES, "B": SCORES[:9]}, TARGETS),
+            "^B: targets must be a column for each of 9 rows",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(make: Callable[[], Any], said: str) -> None:
