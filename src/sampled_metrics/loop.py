@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import namespace, on_host, rows
-from ._validate import IntArray
+from ._validate import IntArray, as_written, integer, integers
 from .evaluation import DEFAULT_METRICS, estimate
+from .log.columns import meaning, require_columns, whole_numbers
 from .log.read import read_log
+from .log.sources import loaded
 from .metrics import Metric, metric
 from .protocol import Protocol
+from .ranking.counting import checked_scores
 from .ranking.exact import exact_ranks
+from .readers import from_scores, ranx, rectools
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,13 +29,19 @@ if TYPE_CHECKING:
 
 #: One user: candidates, then how many irrelevant ones stand above and beside each relevant item.
 _Kind = tuple[int, tuple[tuple[int, int], ...]]
+#: Of each relevant item: its user's row, irrelevant candidates above, tied, and in all.
+_Counts = tuple[IntArray, IntArray, IntArray, IntArray]
+#: Names of columns that other software gives to those of readers and logs.
+_NAMES = {"label": "relevant", "prediction": "score", "position": "rank"}
 
 
 class RankMetric:
     """A ranking metric that is updated batch by batch, and reported with its range.
 
-    The state is how many users there are of each kind, so that its size does not grow with the
-    number of batches. It pickles, and states of several workers are merged.
+    The state counts the users with the same candidates, ranks and ties. Without a mask, and with
+    one relevant item in each row, there are about as many such counts as columns, however many
+    batches come. A mask, or several relevant items, may make each user a count of its own: about 16
+    bytes when pickled. States pickle, and those of several workers are merged.
 
     Parameters
     ----------
@@ -100,14 +111,14 @@ class RankMetric:
         ------
         ValueError
             If shapes do not fit, earlier batches had other columns, a target is no column or is
-            masked out, a score is NaN, a row has no relevant item, or, with a protocol, the columns
-            are not its negatives and one more.
+            masked out, a score is NaN, a row has no relevant item or no irrelevant candidate, or,
+            with a protocol, the columns are not its negatives and one more.
         """
         counted = _counted(scores, targets, mask, self.protocol)
         n_columns = np.shape(scores)[1]
         if n_columns != (self.n_columns or n_columns):
             raise ValueError(
-                f"scores must have {self.n_columns} columns as in earlier batches, got {n_columns}"
+                f"scores must have {self.n_columns} columns as before, got {n_columns}"
             )
         self.kinds += _kinds_of(*counted)
         self.n_columns = n_columns
@@ -134,12 +145,9 @@ class RankMetric:
         """
         if not isinstance(other, RankMetric):
             raise ValueError(f"other must be a RankMetric, got {type(other).__name__}")
-        names = ["metric", "protocol"]
-        if self.kinds and other.kinds:
-            names.append("n_columns")
-        for name in names:
+        for name in ("metric", "protocol", "n_columns"):
             mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
+            if mine != theirs and not (name == "n_columns" and None in (mine, theirs)):
                 raise ValueError(f"other must have the {name} {mine}, got {theirs}")
         self.kinds += other.kinds
         self.n_columns = self.n_columns or other.n_columns
@@ -152,23 +160,49 @@ class RankMetric:
 
 def evaluate(
     scores: Any,
-    targets: ArrayLike,
+    targets: Any = None,
     protocol: Protocol | None = None,
     *,
     mask: ArrayLike | None = None,
+    n_items: int | None = None,
+    first_rank: Literal[0, 1] | None = None,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     **options: Any,
 ) -> Estimates:
-    """Evaluate one or more recommenders from their scores of the same users.
+    """Evaluate one or more recommenders from their scores or ranks of the same users.
+
+    Scores of all items give exact ranks. Scores of a sample, and ranks, need `protocol`, because
+    neither shows how the negatives were drawn.
 
     Parameters
     ----------
-    scores : array, shape (n_users, n_columns), or mapping of str to such arrays
-        As for :meth:`RankMetric.update`; a mapping gives the recommenders' names.
-    targets, mask
-        As for :meth:`RankMetric.update`, the same for all recommenders.
+    scores : array, mapping, data frame or run
+        One of
+
+        - scores, shape (n_users, n_columns), as for :meth:`RankMetric.update`, or a mapping of
+          recommenders to such arrays; with `targets`;
+        - ranks of one relevant item for each user, shape (n_users,), or a mapping of recommenders
+          to such arrays, with users in the same order; with `protocol`;
+        - a frame of pandas, Polars or another library of :func:`~sampled_metrics.read_log`: with a
+          column score, a row for each candidate, as for
+          :func:`~sampled_metrics.readers.from_scores`; without it a log, as for
+          :func:`~sampled_metrics.read_log`. Columns label and prediction are read as relevant and
+          score, and position as rank. The notes of the result name them;
+        - a run of ranx, or a mapping of user to mapping of item to score, or a mapping of
+          recommenders to such runs, with judgements as `targets`;
+        - recommendations of RecTools in a frame, with test interactions as `targets`.
+    targets : array_like, mapping, Qrels or data frame, optional
+        Columns or booleans as for :meth:`RankMetric.update`, or as the form of `scores` says.
     protocol : Protocol, optional
-        As for :class:`RankMetric`.
+        As for :class:`RankMetric`, or for :func:`~sampled_metrics.read_log`. Exact ranks among n
+        items are ``Protocol(n, n - 1, replacement=False)``.
+    mask : array_like of bool, optional
+        As for :meth:`RankMetric.update`, the same for all recommenders.
+    n_items : int, optional
+        Items of the catalogue, for frames and runs without `protocol`. If each user has so many
+        candidates, their ranks are exact.
+    first_rank : {0, 1}, optional
+        The best rank. By default 1, but a column position, or another name of rank, needs it.
     metrics : sequence of str or Metric
         By default `DEFAULT_METRICS`.
     **options
@@ -182,11 +216,15 @@ def evaluate(
     Raises
     ------
     ValueError
-        As for :meth:`RankMetric.update`, with the recommender's name.
+        As for :meth:`RankMetric.update`, with the recommender's name, or for
+        :func:`~sampled_metrics.read_log` and the readers; also if `protocol` or
+        `first_rank` is missing, an argument does not belong to the form of `scores`, or
+        recommenders have ranks of different numbers of users.
 
     See Also
     --------
     RankMetric : The same batch by batch.
+    sampled_metrics.estimate : The same from a log.
     sampled_metrics.readers.from_scores : A table with a row for each candidate.
 
     Examples
@@ -205,24 +243,98 @@ def evaluate(
     Name: estimate, dtype: float64
     >>> sm.compare(found.log, "ndcg@10").verdicts
     {('new', 'old'): 'new beats old'}
+
+    Ranks among 9 negatives, of which a framework kept the positions from 0:
+
+    >>> nine = sm.Protocol(400, 9, replacement=False)
+    >>> sm.evaluate([0, 3, 0, 1, 6], protocol=nine, first_rank=0, metrics=["auc"]).frame["estimate"]
+    0    0.777778
+    Name: estimate, dtype: float64
     """
     import pandas as pd
 
-    protocol = _checked_protocol(protocol)
+    protocol, notes = _checked_protocol(protocol), tuple[str, ...]()
+    is_judged = isinstance(targets, Mapping) or type(targets).__name__ == "Qrels"
+    is_matrix = targets is not None and not is_judged and not _is_table(targets)
+    for name, value in {"mask": mask, "n_items": n_items, "first_rank": first_rank}.items():
+        if value is not None and is_matrix != (name == "mask"):
+            form = "a matrix of scores" if is_matrix else "other forms than a matrix of scores"
+            raise ValueError(f"{name} must be left out with {form}, got {as_written(value)}")
     several = scores if isinstance(scores, Mapping) else {"model": scores}
-    if not several:
+    if not len(several):
         raise ValueError("scores must have a recommender, got none")
-    frames = []
-    for name, matrix in several.items():
-        try:
-            counted = _counted(matrix, targets, mask, protocol)
-        except ValueError as problem:
-            if several is not scores:
-                raise
-            raise ValueError(f"{name}: {problem}") from problem
-        frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
-    log = read_log(pd.concat(frames, ignore_index=True), **_design(protocol))
-    return estimate(log, metrics, **options)
+    if is_matrix:
+        frames = []
+        for name, matrix in several.items():
+            try:
+                counted = _counted(matrix, targets, mask, protocol)
+            except ValueError as problem:
+                prefix = f"{name}: " if several is scores else ""
+                raise ValueError(f"{prefix}{problem}") from problem
+            frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
+        return estimate(read_log(pd.concat(frames), **_design(protocol)), metrics, **options)
+    if _is_table(targets):
+        table = rectools(scores, targets)
+    elif is_judged:
+        table = _of_runs(scores, targets)
+    else:
+        table, notes = _of_table(scores if _is_table(scores) else _of_ranks(several), first_rank)
+    if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
+        exact = "Protocol(n, n - 1, replacement=False)"
+        raise ValueError(f"protocol is needed for ranks: for exact ranks among n items {exact}")
+    replacement = None if protocol else options.get("replacement")
+    log = read_log(table, protocol=protocol, n_items=n_items, replacement=replacement)
+    found = estimate(log, metrics, **options)
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(type(value), "columns")
+
+
+def _of_runs(scores: Any, targets: Any) -> pd.DataFrame:
+    """Rows of one run, or of a mapping of recommenders to runs."""
+    import pandas as pd
+
+    run: Any = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
+    run = run.to_dict() if hasattr(run, "to_dict") else run
+    if not isinstance(run, Mapping) or not isinstance(next(iter(run.values()), None), Mapping):
+        return ranx(scores, targets)
+    tables = [ranx(run, targets, recommender=str(name)) for name, run in scores.items()]
+    table = pd.concat(tables, ignore_index=True)  # which drops attrs that differ
+    is_shared = any(each.attrs["shared_negatives"] for each in tables)
+    table.attrs = {"replacement": False, "shared_negatives": is_shared}
+    return table
+
+
+def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    arrays = {str(name): on_host(ranks) for name, ranks in several.items()}
+    shapes = [array.shape for array in arrays.values()]
+    if len(shapes[0]) != 1 or len(set(shapes)) > 1:
+        raise ValueError(f"scores without targets must be ranks of the same users, got {shapes}")
+    ranks = pd.DataFrame(arrays).rename_axis("user")
+    return ranks.melt(var_name="recommender", value_name="rank", ignore_index=False).reset_index()
+
+
+def _of_table(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Rows of a log from a long table, and notes on the columns that have other names."""
+    frame, _ = loaded(source, "scores")
+    keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}
+    known = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
+    renamed = {name: key for name, key in keys.items() if key and key not in known}
+    if "rank" in renamed.values() and first_rank is None:
+        raise ValueError("first_rank must be 0 or 1, the best position, got None")
+    frame = frame.rename(columns=renamed)
+    notes = tuple(f"column {name} was read as {key}" for name, key in renamed.items())
+    if "score" in frame.columns:
+        frame = from_scores(frame)
+    if first_rank is not None:
+        require_columns(frame, ["rank"], "scores")
+        first = integer(first_rank, "first_rank", 0, 1)
+        frame = frame.assign(rank=whole_numbers(frame, "rank", first, "scores") + 1 - first)
+    return frame, notes
 
 
 def _checked_protocol(protocol: Protocol | None) -> Protocol | None:
@@ -237,18 +349,15 @@ def _checked_protocol(protocol: Protocol | None) -> Protocol | None:
 
 def _counted(
     scores: Any, targets: ArrayLike, mask: ArrayLike | None, protocol: Protocol | None
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Of each relevant item: its user's row, irrelevant candidates above, tied, and in all."""
+) -> _Counts:
     matrix: Any = scores if namespace(scores) is not None else np.asarray(scores)
     shape = tuple(matrix.shape)
-    if len(shape) != 2:
-        raise ValueError(f"scores must have two dimensions, users and items, got shape {shape}")
+    if len(shape) != 2 or not shape[0]:
+        raise ValueError(f"scores must have a row for each user, one or more, got shape {shape}")
     target_array, candidates = on_host(targets), None if mask is None else on_host(mask)
     if candidates is not None and (candidates.shape != shape or candidates.dtype != bool):
-        raise ValueError(
-            f"mask must be booleans of shape {shape}, got {candidates.dtype} of shape "
-            f"{candidates.shape}"
-        )
+        got = f"{candidates.dtype} of shape {candidates.shape}"
+        raise ValueError(f"mask must be booleans of shape {shape}, got {got}")
     if protocol is not None and shape[1] != int(protocol.n_negatives) + 1:
         raise ValueError(
             f"scores must have {int(protocol.n_negatives) + 1} columns, a relevant item and "
@@ -257,50 +366,61 @@ def _counted(
     if protocol is not None and candidates is not None:
         raise ValueError("mask must be left out with a protocol, whose candidates are all columns")
     if target_array.ndim == 2:
-        return _several(matrix, target_array, candidates, protocol)
-    seen = None if candidates is None else _others(~candidates)
-    ranks = exact_ranks(matrix, target_array, seen)
-    user = np.arange(len(target_array))
+        counted = _several(matrix, target_array, candidates, protocol)
+    else:
+        counted = _single(matrix, target_array, candidates)
+    user, *_, n_negatives = counted
+    if not n_negatives.all():
+        row = user[int(np.argmin(n_negatives))]
+        raise ValueError(f"scores must have irrelevant candidates in each row, got none in {row}")
+    return counted
+
+
+def _single(matrix: Any, target_array: Any, candidates: Any) -> _Counts:
+    n_users, n_columns = tuple(matrix.shape)
+    items, user = integers(target_array, "targets", 0, n_columns - 1), np.arange(n_users)
+    if items.shape != (n_users,):
+        rows_are = f"each of {n_users} rows of scores"
+        raise ValueError(f"targets must be a column for {rows_are}, got shape {items.shape}")
+    if candidates is not None and not candidates[user, items].all():
+        row = int(np.argmin(candidates[user, items]))
+        raise ValueError(f"mask must keep targets, got False for column {items[row]} in row {row}")
+    ranks = exact_ranks(matrix, items, None if candidates is None else _sparse(~candidates))
     return user, ranks.n_better, ranks.n_tied, ranks.n_candidates - 1
 
 
-def _several(
-    matrix: Any, relevant: Any, candidates: Any, protocol: Protocol | None
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _several(matrix: Any, relevant: Any, candidates: Any, protocol: Protocol | None) -> _Counts:
     if relevant.shape != tuple(matrix.shape) or relevant.dtype != bool:
         raise ValueError(
             f"targets must be columns, or booleans of shape {tuple(matrix.shape)}, got "
             f"{relevant.dtype} of shape {relevant.shape}"
         )
     counts = relevant.sum(axis=1)
-    if protocol is not None and (counts != 1).any():
-        row = int(np.argmax(counts != 1))
-        raise ValueError(
-            f"targets must mark one item in each row with a protocol, got {counts[row]} in row "
-            f"{row}"
-        )
-    if not counts.all():
-        raise ValueError(
-            f"targets must mark an item in each row, got none in row {counts.argmin()}"
-        )
+    is_wrong = (counts == 0) if protocol is None else (counts != 1)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        many = "one item or more" if protocol is None else "one item, with a protocol,"
+        raise ValueError(f"targets must mark {many} in each row, got {counts[row]} in row {row}")
     user, item = np.nonzero(relevant)
     left_out = relevant if candidates is None else relevant | ~candidates
     if candidates is not None and not candidates[user, item].all():
         row = user[int(np.argmin(candidates[user, item]))]
         raise ValueError(f"mask must keep relevant items, got False for one in row {row}")
     n_negatives = matrix.shape[1] - left_out.sum(axis=1)[user]
-    others = _others(left_out[user], item)
-    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, others)
+    others = left_out[user]
+    others[np.arange(len(item)), item] = False  # an item is a candidate itself
+    checked_scores(matrix, range(len(relevant)))  # names the user's row, not the item's
+    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, _sparse(others))
     return user, ranks.n_better, ranks.n_tied, n_negatives
 
 
-def _others(left_out: Any, item: IntArray | None = None) -> Any:
-    """Items that are no candidates, as a sparse matrix; a row's own item stays one."""
+def _sparse(left_out: Any) -> Any:
+    """Items that are no candidates, as a sparse matrix: faster than SciPy's conversion."""
     import scipy.sparse as sp
 
-    if item is not None:
-        left_out[np.arange(len(item)), item] = False
-    return sp.csr_array(left_out)
+    indptr = np.concatenate(([0], np.cumsum(np.count_nonzero(left_out, axis=1))))
+    row, column = np.divmod(np.flatnonzero(left_out), left_out.shape[1])
+    return sp.csr_array((np.ones(row.size, bool), column, indptr), shape=left_out.shape)
 
 
 def _kinds_of(
@@ -312,7 +432,7 @@ def _kinds_of(
         code, count = np.unique((n_negatives * size + better) * size + tied, return_counts=True)
         above, beside = np.divmod(code, size)
         total, above = np.divmod(above, size)
-        parts = (total.tolist(), above.tolist(), beside.tolist(), count.tolist())
+        parts = (part.tolist() for part in (total, above, beside, count))
         return Counter({(n, ((x, t),)): c for n, x, t, c in zip(*parts, strict=True)})
     pairs = list(zip(better.tolist(), tied.tolist(), strict=True))
     ends = [*edges[1:].tolist(), user.size]
@@ -327,11 +447,9 @@ def _log(kinds: Any, protocol: Protocol | None) -> Any:
         for kind, ((n_negatives, pairs), count) in enumerate(kinds)
         for better, tied in pairs
     ]
-    columns = np.array(table, dtype=np.int64).T
-    kind_index, above, beside, total, users = columns
-    frame = _frame(kind_index, above, beside, total, protocol)
-    frame = frame.assign(recommender="model", count=users)
-    return read_log(frame, **_design(protocol))
+    user, better, tied, n_negatives, users = np.array(table, dtype=np.int64).T
+    frame = _frame(user, better, tied, n_negatives, protocol).assign(recommender="model")
+    return read_log(frame.assign(count=users), **_design(protocol))
 
 
 def _frame(

@@ -7,6 +7,7 @@ from typing import Any
 import array_api_strict as xp
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sampled_metrics as sm
@@ -21,6 +22,14 @@ MASK = RNG.random((USERS, ITEMS)) < 0.8
 MASK[np.arange(USERS), TARGETS] = True
 RELEVANT = RNG.random((USERS, ITEMS)) < 0.1
 RELEVANT[np.arange(USERS), TARGETS] = True
+#: Two relevant items in each row, and a score that is not a number in row 7.
+SEVERAL = np.zeros((USERS, ITEMS), dtype=bool)
+SEVERAL[:, :2] = True
+WITH_NAN = SCORES.copy()
+WITH_NAN[7, 3] = np.nan
+#: The relevant item is the only candidate.
+ONLY = np.zeros_like(MASK)
+ONLY[np.arange(USERS), TARGETS] = True
 NAMES = ["ndcg@10", "rr", "recall@5", "ap", "auc"]
 
 
@@ -150,17 +159,33 @@ def test_it_is_exact_on_the_forty_cases(case: Case) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"scores": SCORES[0]}, "scores must have two dimensions, users and items"),
-        ({"scores": SCORES[:, :9]}, "item|columns"),
-        ({"targets": TARGETS[:9]}, "scores must have one row for each of 9 held-out items"),
-        ({"targets": np.full(USERS, ITEMS)}, "held_out"),
-        ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape"),
-        ({"targets": np.zeros_like(RELEVANT)}, "targets must mark an item in each row"),
-        ({"scores": np.where(SCORES[3, 3] == SCORES, np.nan, SCORES)}, "NaN"),
-        ({"mask": MASK[:9]}, "mask must be booleans of shape"),
-        ({"mask": MASK.astype(int)}, "mask must be booleans of shape"),
-        ({"mask": np.zeros_like(MASK)}, "training"),
-        ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items"),
+        ({"scores": SCORES[0]}, "scores must have a row for each user.*got shape .40,"),
+        ({"scores": SCORES[:0], "targets": TARGETS[:0]}, "one or more, got shape .0, 40"),
+        (
+            {"scores": SCORES[:, :9], "targets": TARGETS % 9},
+            "scores must have 40 columns as before, got 9",
+        ),
+        ({"scores": SCORES.astype(str)}, "scores must be real numbers, got dtype <U32"),
+        ({"targets": TARGETS[:9]}, "targets must be a column for each of 60 rows.*shape .9,"),
+        ({"targets": np.full(USERS, ITEMS)}, r"targets must be .*39.*, got 40"),
+        ({"targets": TARGETS - ITEMS}, "targets must be >= 0, got -"),
+        ({"targets": TARGETS + 0.5}, "targets must be whole numbers >= 0, got"),
+        ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape .60, 40"),
+        (
+            {"targets": np.zeros_like(RELEVANT)},
+            "targets must mark one item or more in each row, got 0 in row 0",
+        ),
+        (
+            {"targets": np.ones_like(RELEVANT)},
+            "irrelevant candidates in each row, got none in 0",
+        ),
+        ({"scores": WITH_NAN}, "scores must not be NaN, got one in row 7"),
+        ({"scores": WITH_NAN, "targets": SEVERAL}, "scores must not be NaN, got one in row 7"),
+        ({"mask": MASK[:9]}, "mask must be booleans of shape .60, 40., got bool of shape .9, 40"),
+        ({"mask": MASK.astype(int)}, "mask must be booleans of shape .60, 40., got int64"),
+        ({"mask": np.zeros_like(MASK)}, "mask must keep targets, got False for column .* row 0"),
+        ({"mask": ONLY}, "scores must have irrelevant candidates in each row, got none in 0"),
+        ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items.* row 0"),
     ],
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], said: str) -> None:
@@ -173,13 +198,31 @@ def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], s
     assert measure.kinds == before
 
 
+def narrow() -> sm.RankMetric:
+    measure = sm.RankMetric("rr")
+    measure.update(SCORES[:, :9], TARGETS % 9)
+    return measure
+
+
+def merged(other: sm.RankMetric) -> None:
+    """Merge into a state, which a refusal must leave as it was."""
+    measure = filled("rr", [9])
+    before = measure.kinds.copy()
+    try:
+        measure.merge(other)
+    finally:
+        assert measure.kinds == before
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: sm.RankMetric("rr", sm.Protocol([5, 6], 2)), "one n_items"),
         (lambda: sm.RankMetric("rr", "uniform"), "must be a Protocol of uniform draws"),  # type: ignore[arg-type]
         (lambda: sm.RankMetric("rr").compute(), "must have seen two users, got 0"),
-        (lambda: filled("rr", [9]).merge(filled("ap", [9])), "must have the metric"),
+        (lambda: merged(filled("ap", [9])), "other must have the metric .*rr.*, got .*ap"),
+        (lambda: merged(sm.RankMetric("rr", sm.Protocol(500, 39))), "must have the protocol None"),
+        (lambda: merged(narrow()), "other must have the n_columns 40, got 9"),
         (lambda: filled("rr", [9]).merge(3), "must be a RankMetric, got int"),  # type: ignore[arg-type]
         (
             lambda: sm.RankMetric("rr", sm.Protocol(500, 99)).update(SCORES, TARGETS),
@@ -191,10 +234,13 @@ def test_bad_input_is_one_sentence_and_changes_nothing(change: dict[str, Any], s
         ),
         (
             lambda: sm.RankMetric("rr", sm.Protocol(500, 39)).update(SCORES, RELEVANT),
-            "targets must mark one item in each row with a protocol",
+            "targets must mark one item, with a protocol, in each row, got",
         ),
         (lambda: sm.evaluate({}, TARGETS), "scores must have a recommender, got none"),
-        (lambda: sm.evaluate({"A": SCORES, "B": SCORES[:9]}, TARGETS), "^B: scores"),
+        (
+            lambda: sm.evaluate({"A": SCORES, "B": SCORES[:9]}, TARGETS),
+            "^B: targets must be a column for each of 9 rows",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(make: Callable[[], Any], said: str) -> None:
@@ -211,3 +257,132 @@ def test_evaluate_is_the_loop_at_once_and_can_be_compared() -> None:
     assert table["old", "rr"] == pytest.approx(alone, rel=1e-14)
     assert found.log is not None
     assert sm.compare(found.log, "auc").verdicts == {("old", "new"): "new beats old"}
+
+
+class Qrels:
+    """As in ranx: judgements, or a run, that become mappings."""
+
+    def __init__(self, values: dict[str, dict[str, float]]) -> None:
+        self.values = values
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        return self.values
+
+
+#: The same scores in long form, by the names that other software gives, and one by one.
+LONG = pd.DataFrame(
+    [(u, i, SCORES[u, i], int(i == TARGETS[u])) for u in range(USERS) for i in range(ITEMS)],
+    columns=["userID", "itemID", "prediction", "label"],
+)
+RUN = {f"u{u}": {f"i{i}": float(SCORES[u, i]) for i in range(ITEMS)} for u in range(USERS)}
+JUDGED = {f"u{u}": {f"i{TARGETS[u]}": 1.0} for u in range(USERS)}
+RECO = LONG.set_axis(["user_id", "item_id", "score", "label"], axis=1)
+TESTED = RECO.loc[RECO["label"] == 1, ["user_id", "item_id"]]
+#: Distinct scores, whose ranks have no ties.
+DISTINCT = SCORES + np.arange(ITEMS, dtype=np.float32) / 100
+OWN = DISTINCT[np.arange(USERS), TARGETS][:, np.newaxis]
+ABOVE = (DISTINCT > OWN).sum(axis=1)
+EXACT = sm.Protocol(ITEMS, ITEMS - 1, replacement=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "targets", "options"),
+    [
+        (SCORES, pd.Series(TARGETS), {}),
+        (SCORES.tolist(), TARGETS.tolist(), {}),
+        (LONG, None, {"n_items": ITEMS}),
+        (pa.Table.from_pandas(LONG), None, {"n_items": ITEMS}),
+        (LONG, None, {"protocol": EXACT}),
+        (RUN, JUDGED, {"n_items": ITEMS}),
+        (Qrels(RUN), Qrels(JUDGED), {"n_items": ITEMS}),
+        ({"A": RUN, "B": Qrels(RUN)}, JUDGED, {"n_items": ITEMS}),
+        (RECO[["user_id", "item_id", "score"]], TESTED, {"n_items": ITEMS}),
+    ],
+)
+def test_evaluate_takes_scores_in_all_forms(given: Any, targets: Any, options: Any) -> None:
+    expected = sm.evaluate(SCORES, TARGETS, metrics=NAMES).frame
+    frame = sm.evaluate(given, targets, metrics=NAMES, **options).frame
+    for _, rows in frame.groupby("recommender"):
+        for column in ("reported", "estimate", "possible_low", "possible_high"):
+            assert rows[column].to_numpy() == pytest.approx(expected[column].to_numpy(), abs=1e-6)
+    assert frame["recommender"].nunique() == 1 + ("A" in list(frame["recommender"]))
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (ABOVE + 1, {"protocol": EXACT}),
+        (ABOVE, {"protocol": EXACT, "first_rank": 0}),
+        ({"A": xp.asarray(ABOVE + 1), "B": ABOVE + 1}, {"protocol": EXACT, "first_rank": 1}),
+        (pd.DataFrame({"user": range(USERS), "position": ABOVE}), {"first_rank": 0}),
+        (pd.DataFrame({"uid": range(USERS), "position": ABOVE + 1}), {"first_rank": 1}),
+        (pd.DataFrame({"user": range(USERS), "rank": ABOVE + 1}), {}),
+        (pd.DataFrame({"user": range(USERS), "n_better": ABOVE, "n_tied": 0}), {}),
+        (
+            pd.DataFrame({"user": range(USERS), "rank": ABOVE + 1}).assign(
+                n_items=ITEMS, n_negatives=ITEMS - 1
+            ),
+            {"replacement": False, "protocol": None},
+        ),
+    ],
+)
+def test_evaluate_takes_ranks_in_all_forms(given: Any, options: Any) -> None:
+    expected = sm.evaluate(DISTINCT, TARGETS, metrics=NAMES).frame["estimate"].to_numpy()
+    frame = sm.evaluate(given, metrics=NAMES, **{"protocol": EXACT, **options}).frame
+    for _, rows in frame.groupby("recommender"):
+        assert rows["estimate"].to_numpy() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_sample_of_scores_is_estimated_not_taken_as_exact() -> None:
+    rng = np.random.default_rng(3)
+    kept = LONG["label"].eq(1) | (rng.random(len(LONG)) < 0.5)
+    found = sm.evaluate(LONG[kept], n_items=ITEMS, metrics=["ndcg@10"])
+    counts = sm.readers.from_scores(
+        LONG[kept].set_axis(["user", "item", "score", "relevant"], axis=1)
+    )
+    expected = sm.estimate(sm.read_log(counts, n_items=ITEMS), ["ndcg@10"]).frame.iloc[0]
+    row = found.frame.iloc[0]
+    assert row["reported"] == expected["reported"] > row["estimate"] == expected["estimate"]
+    shared = {"A": RUN, "B": RUN}
+    with pytest.raises(ValueError, match="shared_negatives"):  # all users have the same items
+        sm.evaluate(shared, JUDGED, n_items=500)
+
+
+def test_the_result_notes_columns_that_have_other_names() -> None:
+    notes = sm.evaluate(LONG, n_items=ITEMS, metrics=["rr"]).notes
+    assert notes[-4:] == (
+        "column userID was read as user",
+        "column itemID was read as item",
+        "column prediction was read as score",
+        "column label was read as relevant",
+    )
+
+
+POSITIONS = pd.DataFrame({"user": range(USERS), "position": ABOVE})
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "said"),
+    [
+        (ABOVE + 1, {}, "protocol is needed for ranks"),
+        (ABOVE, {"protocol": EXACT}, "rank must be >= 1, got 0"),
+        (ABOVE + 0.5, {"protocol": EXACT}, "rank must be a whole number >= 1, got"),
+        (ABOVE + ITEMS, {"protocol": EXACT}, "rank must be"),
+        (SCORES, {"protocol": EXACT}, "ranks of the same users, got ..60, 40"),
+        ({"A": ABOVE, "B": ABOVE[:9]}, {"protocol": EXACT}, "the same users, got ..60,., .9,."),
+        (POSITIONS, {"protocol": EXACT}, "first_rank must be 0 or 1, the best position, got None"),
+        (POSITIONS, {"protocol": EXACT, "first_rank": 2}, "first_rank must be .* got 2"),
+        (POSITIONS, {"protocol": EXACT, "first_rank": 1}, "rank must be >= 1, got 0"),
+        (LONG, {}, "n_items is needed"),
+        (LONG, {"n_items": ITEMS, "first_rank": 0}, "scores must have one column rank"),
+        (LONG, {"n_items": ITEMS, "protocol": EXACT}, "n_items must be left out with a protocol"),
+        (LONG, {"n_items": ITEMS, "mask": MASK}, "mask must be left out with other forms"),
+        (LONG.drop(columns="label"), {"n_items": ITEMS}, "must have one column relevant"),
+        (SCORES, {"targets": TARGETS, "n_items": 9}, "n_items must be left out with a matrix"),
+        (SCORES, {"targets": TARGETS, "first_rank": 0}, "first_rank must be left out with a matr"),
+    ],
+)
+def test_evaluate_refuses_what_it_would_have_to_guess(given: Any, options: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as problem:
+        sm.evaluate(given, **options)
+    assert "\n" not in str(problem.value)
