@@ -25,7 +25,7 @@ PATH = re.compile(r"book/(?:chapters|notebooks)/(?!NN_)(\w+)(?:\.(?:md|ipynb)\b|
 COMMAND = re.compile(r"(?:\bCHAPTER=|build\.py chapter )(\w+)(.*)")
 #: A typed number or letter: not in a command, in the words of CONTRIBUTING, or of another book.
 TYPED = re.compile(
-    r"(?<!build\.py )(?<!Algorithms, )\b(?:[Cc]hapters?|[Aa]ppendi(?:x|ces))[\s~]+(?:\d+|[A-J])\b"
+    r"(?<!build\.py )(?<!Algorithms, )\b(?:[Cc]hapters?|[Aa]ppendi(?:x|ces))[\s~]+(?:\d+|[A-K])\b"
 )
 
 

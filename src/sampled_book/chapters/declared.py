@@ -212,6 +212,17 @@ def _reduced(values: Values) -> dict[str, Parameter]:
     }
 
 
+def _one_sample(values: Values) -> dict[str, Parameter]:
+    return {
+        "small_others": Integer("documents of the populations that are enumerated", 8, 12),
+        "small_sampled": Integer("of these in a sample", 4, 6, "documents"),
+        "n_others": Integer("documents that the hub population is sampled from", 200, 5_000),
+        "n_queries": Integer("queries of the hub population", 20, 400, "queries"),
+        "draws": Integer("samples of NPL for each size", 2, 100),
+        "seed": Integer("seed of the samples of NPL", *_SEED),
+    }
+
+
 #: For each chapter, by the name of its file without the number, what it declares.
 CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
     "metrics": _metrics,
@@ -227,6 +238,7 @@ CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
     "published": _published,
     "twenty_candidates": _twenty,
     "reduced_corpora": _reduced,
+    "one_sample": _one_sample,
 }
 
 
