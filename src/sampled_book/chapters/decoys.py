@@ -109,7 +109,7 @@ def plot_break_even(ranks: Mapping[str, RankIntervals], name: str, largest: floa
     }
     figures.curves(ax, 100 * shares, values)
     ax.set(
-        xlabel="good items among those above the test item (%)",
+        xlabel="probability that an item above is good (%)",
         ylabel=f"{metric(name).label} (%)",
         xlim=(0, 100 * largest),
     )

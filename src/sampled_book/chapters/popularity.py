@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from sampled_metrics import metric
 
+from ..data import benchmark
 from ..display import figures
 from ..display.tables import Frame, Texts
 from ..experiments import protocols
@@ -107,6 +108,26 @@ def reversed_table(bench: instead.Bench) -> Frame:
         shown = ("pairs", f"{bench.n_negatives} uniform", f"{bench.n_negatives} by popularity")
         rows.append((name, *(int(counts[key]) for key in shown)))
     return pd.DataFrame(rows, columns=["Data", "Pairs", "Uniform", "By popularity"])
+
+
+def reversed_with_replacement(bench: instead.Bench) -> int:
+    """How many of the pairs of :func:`reversed_table` uniform negatives order wrongly in
+    expectation if they are drawn with replacement, as those by popularity are.
+
+    >>> reversed_with_replacement(instead.Bench())
+    95
+    """
+    m, parsed_metric, wrong = bench.n_negatives, metric(bench.metric_name), 0
+    worth = parsed_metric(np.arange(1, m + 2))
+    for name, path in bench.where.items():
+        means, ranks, pairs = bench.means(name), benchmark.ranks(name, path), bench.tables["pairs"]
+        means["with"] = {
+            key: float((ranks[str(key)].sampled_pmf(m, replacement=True) @ worth).mean())
+            for key in means.index
+        }
+        counts = protocols.reversed_orders(means, pairs[pairs["data"] == name], parsed_metric.name)
+        wrong += int(counts["with"])
+    return wrong
 
 
 def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Texts:
