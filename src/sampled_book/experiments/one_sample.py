@@ -7,7 +7,7 @@ has a set A_q of such documents above its relevant one; the sample shows x_q = |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import combinations, product
 from math import comb
 from typing import NamedTuple
@@ -344,8 +344,9 @@ def _inferred(rank: IntArray, relevant: IntArray, others: IntArray, pool: IntArr
 
 
 class Partial(NamedTuple):
-    """Mean AP of each model, by what a sample shows; `inferred` and the sub-corpus's `reported` and
-    `corrected` are (draws, models).
+    """Mean AP of each model, by what a sample shows; all but `exact` are (draws, models).
+
+    `reported` and `corrected` are of the sub-corpus.
     """
 
     exact: FloatArray
@@ -374,7 +375,7 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
     values, _ = corpus_values.cached_values(
         metric("ap"), n_others, m, tuple(positions.tolist()), n_queries, None
     )
-    inferred, reported, corrected = (np.empty((draws, len(runs.models))) for _ in range(3))
+    estimates = np.empty((3, draws, len(runs.models)))
     for draw in range(draws):
         rng = np.random.default_rng([seed, n_documents, draw])
         corpus = corpora.uniform(runs, m, rng)
@@ -389,13 +390,12 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
                     float((place / (kept + x)).mean()),
                     float((place * values.middle[np.searchsorted(positions, kept), x]).mean()),
                 ])  # fmt: skip
-            means = np.nanmean(by_query, axis=0)
-            inferred[draw, i], reported[draw, i], corrected[draw, i] = means
+            estimates[:, draw, i] = np.nanmean(by_query, axis=0)
     exact = [
         np.mean([(np.arange(1, rank.size + 1) / rank).mean() for rank, _ in model])
         for model in known
     ]
-    return Partial(np.array(exact), inferred, reported, corrected)
+    return Partial(np.array(exact), *estimates)
 
 
 def _judged_ap(
@@ -412,18 +412,17 @@ def _judged_ap(
     return _inferred(rank[found], np.arange(found.size), others[found], rank[found] - 1)
 
 
-def partial_table(runs: Runs, sizes: Sequence[int], draws: int, seed: int) -> pd.DataFrame:
-    """:func:`partial` for each number of documents: means over models and draws, with the root mean
+def partial_table(found: Mapping[int, Partial]) -> pd.DataFrame:
+    """Of :func:`partial` by number of documents: means over models and draws, with the root mean
     squared error.
     """
     rows = []
-    for size in sizes:
-        found = partial(runs, size, draws, seed)
-        row: dict[str, object] = {"Documents": size, "Exact AP": found.exact.mean()}
-        for name, values in (("Inferred AP", found.inferred),
-                             ("Sub-corpus, reported", found.reported),
-                             ("Sub-corpus, corrected", found.corrected)):  # fmt: skip
-            error = float(np.sqrt(((values - found.exact) ** 2).mean()))
+    for size, each in found.items():
+        row: dict[str, object] = {"Documents": size}
+        for name, values in (("Inferred AP", each.inferred),
+                             ("Sub-corpus, reported", each.reported),
+                             ("Sub-corpus, corrected", each.corrected)):  # fmt: skip
+            error = float(np.sqrt(((values - each.exact) ** 2).mean()))
             row[name] = f"{values.mean():.3f} ± {error:.3f}"
         rows.append(row)
     return pd.DataFrame(rows)
