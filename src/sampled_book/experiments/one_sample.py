@@ -191,13 +191,15 @@ def hub_coverage(
             continue
         log = _log_choose(n - 1 - int(own.sum()), rest) - _log_choose(n, m)
         log += _log_choose(int(own[0]), i) + _log_choose(int(own[1]), j)
+        if log < -30:
+            continue  # all such samples together have a probability below 1e-9
         none, low, high = (_hub_totals(row, queries, hub, (i, j), n, m) for row in rows)
         width = float(np.sqrt(none.variances[0]) * stdtrit(m - 1, 0.5 + confidence / 2))
         ends = low.value - low.half_width(confidence), high.value + high.half_width(confidence)
         inside = np.array([abs(none.value - truth) <= width, ends[0] <= truth <= ends[1]])
         covered += np.exp(log) * inside
         total += float(np.exp(log))
-    covered /= total  # 1 but for rounding
+    covered /= total  # 1 but for rounding and the rarest samples
     return float(covered[0]), float(covered[1])
 
 
