@@ -218,9 +218,22 @@ def test_partial_estimates_are_exact_with_all_documents_and_those_of_the_whole_l
     for values in (found.inferred, found.reported, found.corrected):
         assert values[0] == pytest.approx(found.exact, abs=0.01)
     assert found.reported[0] == pytest.approx(found.exact)
+    table = one_sample.partial_table({30: found})
+    assert table.loc[0, "Sub-corpus, reported"] == f"{found.exact.mean():.3f} ± 0.000"
     judged = np.array([3, 20, 1, 2, 5, 8, 13, 21, 29])
     rank = np.flatnonzero(np.isin(orders[0], relevant[0])) + 1
     marks = [(int(d in relevant[0]) if d in judged else -1) for d in orders[0]]
     ours = one_sample._judged_ap(places[0], relevant[0], rank, judged)
     assert ours == pytest.approx(one_sample.inferred_ap(marks))
     assert np.isnan(one_sample._judged_ap(places[0], relevant[0], rank, np.array([1, 2])))
+
+
+def test_the_expected_divisor_takes_the_bias_of_the_number_of_judged_documents():
+    places = np.array([0, 1, 1, 1, 1, 2, 2])  # relevant: documents 0, 4 and 6
+    relevant, rank = np.array([0, 4, 6]), np.array([1, 5, 7])
+    exact = (1 + 2 / 5 + 3 / 7) / 3
+    samples = [np.array(s) for s in itertools.combinations(range(7), 5)]
+    inferred = [one_sample._judged_ap(places, relevant, rank, s) for s in samples]
+    judged = [np.isin(relevant, s).sum() / (3 * 5 / 7) for s in samples]
+    assert np.mean(np.multiply(inferred, judged)) == pytest.approx(exact, abs=1e-4)
+    assert abs(np.mean(inferred) - exact) > 0.001

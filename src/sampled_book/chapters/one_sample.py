@@ -34,7 +34,7 @@ def plot_coverage(coverage: Frame) -> Figure:
                 textcoords="offset points", fontsize=11)  # fmt: skip
     ax.annotate("hub", (share.iloc[near], coverage["hub"].iloc[near]), (8, -12),
                 textcoords="offset points", fontsize=11)  # fmt: skip
-    ax.annotate("hub, library", (first["share"], first["range_hub"]), (22, -45),
+    ax.annotate("hub, library", (first["share"], first["range_hub"]), (46, -88),
                 textcoords="offset points", fontsize=11)  # fmt: skip
     ax.annotate("95%", (1.0, 0.95), (4, -4), textcoords="offset points", fontsize=11,
                 annotation_clip=False)  # fmt: skip

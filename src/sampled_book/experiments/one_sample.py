@@ -7,7 +7,7 @@ has a set A_q of such documents above its relevant one; the sample shows x_q = |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import combinations, product
 from math import comb
 from typing import NamedTuple
@@ -191,13 +191,15 @@ def hub_coverage(
             continue
         log = _log_choose(n - 1 - int(own.sum()), rest) - _log_choose(n, m)
         log += _log_choose(int(own[0]), i) + _log_choose(int(own[1]), j)
+        if log < -30:
+            continue  # all such samples together have a probability below 1e-9
         none, low, high = (_hub_totals(row, queries, hub, (i, j), n, m) for row in rows)
         width = float(np.sqrt(none.variances[0]) * stdtrit(m - 1, 0.5 + confidence / 2))
         ends = low.value - low.half_width(confidence), high.value + high.half_width(confidence)
         inside = np.array([abs(none.value - truth) <= width, ends[0] <= truth <= ends[1]])
         covered += np.exp(log) * inside
         total += float(np.exp(log))
-    covered /= total  # 1 but for rounding
+    covered /= total  # 1 but for rounding and the rarest samples
     return float(covered[0]), float(covered[1])
 
 
@@ -344,8 +346,9 @@ def _inferred(rank: IntArray, relevant: IntArray, others: IntArray, pool: IntArr
 
 
 class Partial(NamedTuple):
-    """Mean AP of each model, by what a sample shows; `inferred` and the sub-corpus's `reported` and
-    `corrected` are (draws, models).
+    """Mean AP of each model, by what a sample shows; all but `exact` are (draws, models).
+
+    `reported` and `corrected` are of the sub-corpus.
     """
 
     exact: FloatArray
@@ -374,7 +377,7 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
     values, _ = corpus_values.cached_values(
         metric("ap"), n_others, m, tuple(positions.tolist()), n_queries, None
     )
-    inferred, reported, corrected = (np.empty((draws, len(runs.models))) for _ in range(3))
+    estimates = np.empty((3, draws, len(runs.models)))
     for draw in range(draws):
         rng = np.random.default_rng([seed, n_documents, draw])
         corpus = corpora.uniform(runs, m, rng)
@@ -389,13 +392,12 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
                     float((place / (kept + x)).mean()),
                     float((place * values.middle[np.searchsorted(positions, kept), x]).mean()),
                 ])  # fmt: skip
-            means = np.nanmean(by_query, axis=0)
-            inferred[draw, i], reported[draw, i], corrected[draw, i] = means
+            estimates[:, draw, i] = np.nanmean(by_query, axis=0)
     exact = [
         np.mean([(np.arange(1, rank.size + 1) / rank).mean() for rank, _ in model])
         for model in known
     ]
-    return Partial(np.array(exact), inferred, reported, corrected)
+    return Partial(np.array(exact), *estimates)
 
 
 def _judged_ap(
@@ -412,18 +414,17 @@ def _judged_ap(
     return _inferred(rank[found], np.arange(found.size), others[found], rank[found] - 1)
 
 
-def partial_table(runs: Runs, sizes: Sequence[int], draws: int, seed: int) -> pd.DataFrame:
-    """:func:`partial` for each number of documents: means over models and draws, with the root mean
+def partial_table(found: Mapping[int, Partial]) -> pd.DataFrame:
+    """Of :func:`partial` by number of documents: means over models and draws, with the root mean
     squared error.
     """
     rows = []
-    for size in sizes:
-        found = partial(runs, size, draws, seed)
-        row: dict[str, object] = {"Documents": size, "Exact AP": found.exact.mean()}
-        for name, values in (("Inferred AP", found.inferred),
-                             ("Sub-corpus, reported", found.reported),
-                             ("Sub-corpus, corrected", found.corrected)):  # fmt: skip
-            error = float(np.sqrt(((values - found.exact) ** 2).mean()))
+    for size, each in found.items():
+        row: dict[str, object] = {"Documents": size}
+        for name, values in (("Inferred AP", each.inferred),
+                             ("Sub-corpus, reported", each.reported),
+                             ("Sub-corpus, corrected", each.corrected)):  # fmt: skip
+            error = float(np.sqrt(((values - each.exact) ** 2).mean()))
             row[name] = f"{values.mean():.3f} ± {error:.3f}"
         rows.append(row)
     return pd.DataFrame(rows)
