@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .results import Estimates
 
 #: One user: candidates, then how many irrelevant ones stand above and beside each relevant item.
-_Kind = tuple[int, tuple[tuple[int, int], ...]]
+_Kind = tuple[int, ...]  # flat, because nested tuples take longer to hash
 #: Of each relevant item: its user's row, irrelevant candidates above, tied, and in all.
 _Counts = tuple[IntArray, IntArray, IntArray, IntArray]
 #: Names of columns that other software gives to those of readers and logs.
@@ -117,10 +118,8 @@ class RankMetric:
         counted = _counted(scores, targets, mask, self.protocol)
         n_columns = np.shape(scores)[1]
         if n_columns != (self.n_columns or n_columns):
-            raise ValueError(
-                f"scores must have {self.n_columns} columns as before, got {n_columns}"
-            )
-        self.kinds += _kinds_of(*counted)
+            raise ValueError(f"scores must have {self.n_columns} columns again, got {n_columns}")
+        self.kinds.update(_kinds_of(*counted))  # += would look at all kinds again
         self.n_columns = n_columns
 
     def compute(self) -> Estimates:
@@ -149,7 +148,7 @@ class RankMetric:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs and not (name == "n_columns" and None in (mine, theirs)):
                 raise ValueError(f"other must have the {name} {mine}, got {theirs}")
-        self.kinds += other.kinds
+        self.kinds.update(other.kinds)
         self.n_columns = self.n_columns or other.n_columns
 
     def reset(self) -> None:
@@ -432,20 +431,20 @@ def _kinds_of(
         code, count = np.unique((n_negatives * size + better) * size + tied, return_counts=True)
         above, beside = np.divmod(code, size)
         total, above = np.divmod(above, size)
-        parts = (part.tolist() for part in (total, above, beside, count))
-        return Counter({(n, ((x, t),)): c for n, x, t, c in zip(*parts, strict=True)})
+        *kinds, counts = (part.tolist() for part in (total, above, beside, count))
+        return Counter(dict(zip(zip(*kinds, strict=True), counts, strict=True)))
     pairs = list(zip(better.tolist(), tied.tolist(), strict=True))
     ends = [*edges[1:].tolist(), user.size]
     starts = zip(edges.tolist(), ends, n_negatives[edges].tolist(), strict=True)
-    return Counter((n, tuple(sorted(pairs[start:end]))) for start, end, n in starts)
+    return Counter((n, *chain(*sorted(pairs[start:end]))) for start, end, n in starts)
 
 
 def _log(kinds: Any, protocol: Protocol | None) -> Any:
     """A log of groups of users of one kind each."""
     table = [
         (kind, better, tied, n_negatives, count)
-        for kind, ((n_negatives, pairs), count) in enumerate(kinds)
-        for better, tied in pairs
+        for kind, ((n_negatives, *pairs), count) in enumerate(kinds)
+        for better, tied in zip(pairs[::2], pairs[1::2], strict=True)
     ]
     user, better, tied, n_negatives, users = np.array(table, dtype=np.int64).T
     frame = _frame(user, better, tied, n_negatives, protocol).assign(recommender="model")

@@ -163,7 +163,7 @@ def test_it_is_exact_on_the_forty_cases(case: Case) -> None:
         ({"scores": SCORES[:0], "targets": TARGETS[:0]}, "one or more, got shape .0, 40"),
         (
             {"scores": SCORES[:, :9], "targets": TARGETS % 9},
-            "scores must have 40 columns as before, got 9",
+            "scores must have 40 columns again, got 9",
         ),
         ({"scores": SCORES.astype(str)}, "scores must be real numbers, got dtype <U32"),
         ({"targets": TARGETS[:9]}, "targets must be a column for each of 60 rows.*shape .9,"),
