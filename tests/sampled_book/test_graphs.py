@@ -90,6 +90,20 @@ def test_reversals_name_the_pairs_that_are_counted():
     assert (row["better"], row["worse"]) == ("ComplEx", "TransE")
 
 
+def test_errors_of_differences_are_over_triples():
+    rows = graphs.reversals(graphs.overview(["hit@10"], [20])).query("graph == 'umls'")
+    row = graphs.with_errors(rows).iloc[0]
+    better, worse = (graphs.ranks("umls")[row[key]] for key in ("better", "worse"))
+    difference = graphs.expected(better, 20, "hit@10") - graphs.expected(worse, 20, "hit@10")
+    triples = graphs.facts("umls")["test"]
+    each = [(difference[i] + difference[triples + i]) / 2 for i in range(triples)]
+    assert np.mean(each) == pytest.approx(row["sampled"])
+    assert row["sampled error"] ** 2 * triples == pytest.approx(np.var(each, ddof=1))
+    # A pair of a triple's predictions is not two independent ones: their errors differ.
+    assert row["sampled error"] != pytest.approx(difference.std(ddof=1) / difference.size**0.5)
+    assert graphs.with_errors(rows[:0]).empty
+
+
 def test_auc_is_the_same_in_expectation_and_mrr_is_not():
     table = graphs.overview(["auc", "rr"], [5, 50])
     auc = table[table["metric"] == "auc"]

@@ -262,6 +262,23 @@ def reversals(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
+def with_errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of :func:`reversals` with the standard errors of both differences over test triples:
+    "exact error" and "sampled error". The two predictions of a triple count as one value.
+    """
+    errors = []
+    keys = ["graph", "metric", "m", "better", "worse"]
+    for graph, metric, m, *names in rows[keys].to_numpy().tolist():
+        better, worse = (ranks(graph)[name] for name in names)
+        exact = better.evaluate(metric) - worse.evaluate(metric)
+        sampled = expected(better, m, metric) - expected(worse, m, metric)
+        # Heads come first and then tails, in the same order of triples.
+        by_triple = np.array([exact, sampled]).reshape(2, 2, -1).mean(axis=1)
+        errors.append(by_triple.std(axis=1, ddof=1) / np.sqrt(by_triple.shape[1]))
+    columns = np.array(errors).reshape(-1, 2).T
+    return rows.assign(**{"exact error": columns[0], "sampled error": columns[1]})
+
+
 def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
     """PyKEEN's metrics that are adjusted for chance, from the mean rank.
 
