@@ -41,8 +41,9 @@ class RankMetric:
 
     The state counts the users with the same candidates, ranks and ties. Without a mask, and with
     one relevant item in each row, there are about as many such counts as columns, however many
-    batches come. A mask, or several relevant items, may make each user a count of its own: about 16
-    bytes when pickled. States pickle, and those of several workers are merged.
+    batches come. A mask, or several relevant items, may make each user a count of its own: about 12
+    bytes when pickled, for one relevant item. States pickle, and those of several workers are
+    merged.
 
     Parameters
     ----------
