@@ -47,6 +47,16 @@ def plot_first(
     return figure
 
 
+def best_negatives(n: int, m: int, repeats: int, seed: int) -> NDArray[np.int64]:
+    """Place of the best of m distinct negatives among n - 1 other items, drawn repeatedly.
+
+    >>> best_negatives(4, 3, 2, 0).tolist()
+    [1, 1]
+    """
+    rng = np.random.default_rng(seed)
+    return np.array([1 + rng.choice(n - 1, m, replace=False).min() for _ in range(repeats)])
+
+
 def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Texts:
     """Which recommender most often comes first, and its place by the exact metric.
 
