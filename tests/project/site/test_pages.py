@@ -12,7 +12,7 @@ SITE = Path(__file__).parents[3] / "_build" / "html"
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
     for path in SITE.rglob("*.html")
-    if "_static" not in path.parts and path != SITE / "index.html"
+    if "_static" not in path.parts and path not in (SITE / "index.html", SITE / "404.html")
 )
 
 

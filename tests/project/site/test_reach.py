@@ -14,7 +14,7 @@ CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.html"))
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
     for path in SITE.rglob("*.html")
-    if "_static" not in path.parts and path != SITE / "index.html"
+    if "_static" not in path.parts and path not in (SITE / "index.html", SITE / "404.html")
 )
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
 #: Words that people search for, besides the glossary's own.
@@ -116,11 +116,19 @@ def test_a_reader_who_lands_on_a_page_can_search_from_it(browser, address, name)
         landed.keyboard.press("Enter")
         first = landed.locator("#search-results li a").first
         first.wait_for(timeout=10_000)
-        first.click()
+        with landed.expect_navigation(wait_until="domcontentloaded"):
+            first.click()
         assert landed.title().startswith("Which correction?")
         assert errors == []
     finally:
         landed.close()
+
+
+def test_a_wrong_address_leads_to_the_first_page(page, address):
+    page.goto(f"{address}/404.html")
+    assert page.title().startswith("No such page")
+    page.click("#home")
+    page.wait_for_url(f"{address}/book/notebooks/index.html")
 
 
 @pytest.mark.parametrize("word", WORDS)
