@@ -1,6 +1,7 @@
 """How often ranges hold where one sub-corpus serves all queries, on hostile corpora.
 
     python benchmarks/sub_corpus.py [--samples 200] [--output benchmarks/sub_corpus.csv]
+    python benchmarks/sub_corpus.py --collections --samples 20 --output benchmarks/collections.csv
 
 A corpus has 5,000 documents and 60 queries with one relevant document each, and two systems. In
 "hubs" 1% of the other documents stand far above their place for nine of ten queries, as general
@@ -12,6 +13,12 @@ line for each corpus, metric and size: the numbers of samples whose ranges misse
 and for the difference; of wrong verdicts and of verdicts; the same of intervals that would take the
 queries as independent (the standard error s/sqrt(Q) around the same estimate); and the mean of V
 and the variance of the estimate over the samples.
+
+With --collections the corpora are NPL and Cranfield, and the systems are eleven retrieval models
+that rank every document. The file has a line for each collection, number of sampled documents and
+metric: the ranges, how many missed the exact metric, and their mean width; the mean absolute error
+of the reported and of the estimated metric; and the pairs of models, of all samples together, that
+either puts in another order than the whole collection does.
 """
 
 from __future__ import annotations
@@ -25,6 +32,8 @@ import numpy as np
 import pandas as pd
 
 import sampled_metrics as sm
+from sampled_book.data import retrieval
+from sampled_book.experiments import corpora
 from sampled_metrics.evaluation.sub_corpus import totals
 
 FILE = Path(__file__).with_name("sub_corpus.csv")
@@ -104,12 +113,58 @@ def rows(n_samples: int) -> Iterator[dict[str, object]]:
             }  # fmt: skip
 
 
+def whole(runs: retrieval.Runs, model: int) -> tuple[np.ndarray, dict[str, dict[str, int]]]:
+    """Scores that give a model's order: queries by documents, and the judgements."""
+    scores = -2.0 * runs.places[model].astype(float)
+    qrels = {}
+    for q, relevant in enumerate(runs.relevant):
+        scores[q, relevant] -= 1.0
+        qrels[f"q{q}"] = {f"d{document}": 1 for document in relevant}
+    return scores, qrels
+
+
+def rows_of_collections(n_samples: int) -> Iterator[dict[str, object]]:
+    for name, n_sampled in (("npl", 500), ("npl", 2_000), ("cranfield", 100), ("cranfield", 240)):
+        runs, found = retrieval.bundled(name), []
+        exact = corpora.averages(runs)
+        for seed in range(n_samples):
+            kept = corpora.uniform(runs, n_sampled, np.random.default_rng([SEED, seed]))
+            systems = {}
+            for i, model in enumerate(runs.models):
+                scores, qrels = whole(runs, i)
+                systems[model] = run(scores, np.flatnonzero(kept))
+            sub = sm.readers.ranx(systems, qrels, corpus_size=runs.n_documents)
+            found.append(sm.estimate(sub, list(exact)).frame.assign(sample=seed))
+        table = pd.concat(found)
+        truth = exact.stack().rename("truth").rename_axis(["recommender", "metric"])
+        table = table.join(truth, on=["recommender", "metric"])
+        for metric, part in table.groupby("metric", sort=False):
+            is_in = part["truth"].between(part["possible_low"], part["possible_high"])
+            samples = [sample for _, sample in part.groupby("sample")]
+            yield {
+                "collection": name, "sampled": n_sampled, "metric": metric, "ranges": len(part),
+                "missed": int((~is_in).sum()),
+                "width": (part["possible_high"] - part["possible_low"]).mean(),
+                "error_reported": (part["reported"] - part["truth"]).abs().mean(),
+                "error_estimate": (part["estimate"] - part["truth"]).abs().mean(),
+                "pairs": 55 * len(samples),
+                **{
+                    f"reversed_{value}": sum(
+                        corpora.reversals(one["truth"], one[value])[0] for one in samples
+                    )
+                    for value in ("reported", "estimate")
+                },
+            }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--output", type=Path, default=FILE)
+    parser.add_argument("--collections", action="store_true")
     arguments = parser.parse_args()
-    table = pd.DataFrame(rows(arguments.samples))
+    made = rows_of_collections if arguments.collections else rows
+    table = pd.DataFrame(made(arguments.samples))
     table.to_csv(arguments.output, index=False, float_format="%.3g")
     print(table.to_string())
 

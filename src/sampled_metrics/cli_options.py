@@ -40,9 +40,9 @@ def add_option(
         parser.add_argument(flag, help=help_text, nargs=2, metavar=(*metavar.split(),), type=_whole)
         return
     if metavar.endswith("..."):
-        options |= {"nargs": "+"}
+        metavar, options = metavar.removesuffix("..."), options | {"nargs": "+"}
     if metavar:
-        options |= {"metavar": metavar.removesuffix("...")}
+        options |= {"metavar": metavar}
     elif flag.startswith("-") and not {"choices", "action"} & set(options):
         options |= {"action": "store_true"}
     elif not flag.startswith("-"):
@@ -196,7 +196,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         add("LOG", LOG)
         add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
             "query, one sub-corpus of the relevant documents and a sample of the others")
-        add("--corpus-size N", "documents of the whole corpus; needed beside --qrels")
+        add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
+            "takes several sizes, and shows how a metric falls as the corpus grows")
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
     _design_options(add)

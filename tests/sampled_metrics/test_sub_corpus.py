@@ -4,8 +4,10 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import gammaln
+from scipy.stats import t as student
 
 import sampled_metrics as sm
 from sampled_metrics.adaptive import Stratified
@@ -283,6 +285,9 @@ def test_runs_that_are_refused(change, message):
         ({"corpus_size": 8}, "at least the 9 documents that run ranks, got 8"),
         ({"corpus_size": 9}, "must exceed the 9 documents"),
         ({"corpus_size": 30.5}, "corpus_size must be a whole number"),
+        ({"corpus_size": []}, r"corpus_size must be a whole number >= 2, got \[\]"),
+        ({"corpus_size": [9, 30.5]}, "corpus_size must be a whole number"),
+        ({"corpus_size": [8, 30]}, "at least the 9 documents that run ranks, got 8"),
         ({"kept": ["z"]}, "kept must hold documents of the sub-corpus, got z"),
     ],
 )
@@ -312,6 +317,57 @@ def test_a_document_twice_and_missing_systems_are_refused(tmp_path):
         sm.compare(alone, "rr", estimator="naive")
 
 
+def test_a_curve_has_the_estimates_for_each_size():
+    runs, qrels = large(n_queries=8, n_documents=100, n_sampled=12)
+    sizes = (1_000, 20, 100)
+    curve = sm.readers.ranx(runs, qrels, corpus_size=sizes)
+    found = sm.estimate(curve, ["ndcg@10", "auc"])
+    assert found.frame["documents"].tolist() == [20, 100, 1_000] * 4
+    for size in (100, 1_000):
+        alone = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=size), ["ndcg@10", "auc"])
+        part = found.frame[found.frame["documents"] == size].drop(columns="documents")
+        pd.testing.assert_frame_equal(part.reset_index(drop=True), alone.frame)
+    assert "of this one are like a uniform sample" in found.notes[-1]
+    with pytest.raises(ValueError, match="must be one number to compare systems, got 20, 100, 1,0"):
+        sm.compare(curve, "auc")
+
+
+def test_a_corpus_that_was_ranked_in_full_is_exact():
+    """Then only the queries are a sample: Student's interval of their values."""
+    runs, qrels = large(n_queries=8, n_documents=20, n_sampled=12)
+    curve = sm.readers.ranx(runs, qrels, corpus_size=[20, 50])
+    row = sm.estimate(curve, ["rr"]).frame.iloc[0]
+    ranks = [
+        1 + sum(score > scores[f"d{q}"] for score in scores.values())
+        for q, scores in enumerate(runs["A"].values())
+    ]
+    values = 1 / np.array(ranks)
+    low, high = student.interval(
+        0.95, values.size - 1, values.mean(), values.std(ddof=1) / values.size**0.5
+    )
+    assert row[["reported", "estimate"]].tolist() == pytest.approx([values.mean()] * 2)
+    assert [row["possible_low"], row["possible_high"]] == pytest.approx([low, min(high, 1.0)])
+
+
+def test_the_most_common_document_above_is_named():
+    """s stands above the relevant document of three queries of four, t of one."""
+    run = {f"q{i}": {"r": 2.0, "s": 3.0 - 2 * (i == 0), "t": 3.0 * (i == 0)} for i in range(4)}
+    sub = sm.readers.ranx(run, {q: {"r": 1} for q in run}, corpus_size=[103, 100_000])
+    (note, _) = sm.estimate(sub, ["rr"]).notes
+    assert "does so for 75% of the queries" in note
+    assert "with probability over 99%" in note
+
+
+def test_the_figure_of_a_curve():
+    runs, qrels = large(n_queries=8, n_documents=100, n_sampled=12)
+    curve = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=[20, 100, 400]), ["rr", "auc"])
+    axes = curve.plot().axes
+    assert [ax.get_ylabel() for ax in axes] == ["RR", "AUC"]
+    assert [text.get_text() for text in axes[0].get_xticklabels()] == ["20", "100", "400"]
+    middle = axes[0].containers[0].lines[0].get_ydata().tolist()
+    assert middle == curve.frame.query("recommender == 'A' and metric == 'rr'")["estimate"].tolist()
+
+
 def test_the_commands(tmp_path, capsys):
     runs, qrels = large(shifts=(6.0, -1.0))
     lines = [
@@ -328,6 +384,15 @@ def test_the_commands(tmp_path, capsys):
     assert main(["estimate", run, *metrics, *options, "--format", "csv"]) == 0
     assert "\nA,recall@10,1.0," in capsys.readouterr().out
     assert "A beats B" in (tmp_path / "page.html").read_text()
+    sizes = ["--corpus-size", "90", "300", "9000"]
+    options = ["--qrels", judged, *sizes, "--quiet"]
+    assert main(["estimate", run, *metrics, *options]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("recommender  metric     documents  reported")
+    assert "verdicts are left out: there are several corpora" in captured.err
+    options = ["--qrels", judged, "--corpus-size", "300", "--quiet"]
+    assert main(["compare", run, "--metric", "rr", "--qrels", judged, *sizes]) == 2
+    assert "--corpus-size must be one number" in capsys.readouterr().err
     assert main(["compare", run, "--metric", "rr", "--qrels", judged]) == 2
     assert "--corpus-size is missing" in capsys.readouterr().err
     assert main(["compare", run, "--metric", "rr", *options, "--n-items", "9"]) == 2

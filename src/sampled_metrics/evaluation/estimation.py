@@ -179,7 +179,8 @@ def estimate(
         (warrant "large sample") that also bounds the bias of the correction at every rank. It is
         for the exact metric over a population that the queries were drawn from, and with more
         confidence than stated over the queries at hand. It needs many queries and many sampled
-        documents. `assumption`, `identification` and `progress` change nothing there.
+        documents. If `corpus_size` has several sizes, there is a row for each, with the size in the
+        column documents. `assumption`, `identification` and `progress` change nothing there.
 
         The notes say what is left out, and why.
 

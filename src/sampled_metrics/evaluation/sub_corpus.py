@@ -29,7 +29,8 @@ whose expectations are at most and at least the metric at every rank, so that bi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +113,16 @@ def totals(
     log: SubCorpus, metric: Metric, gamma: float | None = None
 ) -> tuple[dict[str, Evaluated], float]:
     """Each system on a metric, and the gamma of the values."""
+    shown = {
+        name: np.array([_reported(log, metric, orders) for orders in by_query])
+        for name, by_query in log.orders.items()
+    }
+    if log.n_sampled == log.n_others:  # the whole corpus was ranked: only the queries are a sample
+        evaluated = {}
+        for name, by_query in shown.items():
+            exact = Totals(np.full(2, by_query.mean()), by_query, log.n_others)
+            evaluated[name] = Evaluated(exact.value, exact, exact, exact)
+        return evaluated, 0.0
     n_left = log.n_sampled - 1
     positions = np.unique(
         [
@@ -126,11 +137,11 @@ def totals(
         metric, log.n_others, n_left, tuple(positions.tolist()), len(log.queries), gamma
     )
     evaluated = {}
-    for name in log.systems:
-        reported = float(np.mean([_reported(log, metric, orders) for orders in log.orders[name]]))
+    for name, by_query in shown.items():
         ends = (made.low, made.middle, made.high)
         evaluated[name] = Evaluated(
-            reported, *(_without_each(log, metric, name, made.positions, rows) for rows in ends)
+            float(by_query.mean()),
+            *(_without_each(log, metric, name, made.positions, rows) for rows in ends),
         )
     return evaluated, gamma
 
@@ -177,8 +188,14 @@ def _without_each(
 
 #: What the notes of every result say.
 _CAVEAT = (
-    "sampled documents that stand above the relevant ones of many queries widen the ranges; such a "
-    "document outside the sample, as one is with probability {:.0%}, leaves no trace in them"
+    "sampled documents that stand above the relevant ones of many queries widen the ranges; the "
+    "most common one does so for {:.0%} of the queries; a document outside the sample, as one is "
+    "with probability {}, leaves no trace in the ranges"
+)
+
+_GROWTH = (
+    "each corpus has the relevant documents of this one, and the others of this one are like a "
+    "uniform sample of its others"
 )
 
 
@@ -194,7 +211,7 @@ def _about(log: SubCorpus) -> dict[str, object]:
     return {
         "systems": ", ".join(log.systems),
         "queries": len(log.queries),
-        "corpus": f"{log.corpus_size:,} documents",
+        "corpus": f"{_sizes(log)} documents",
         "sub-corpus": f"{log.n_kept:,} documents kept on purpose, {log.n_sampled:,} sampled",
     }
 
@@ -205,8 +222,9 @@ def estimate(
     """:func:`~sampled_metrics.estimate` of systems that ranked one sub-corpus."""
     _checked(log, gamma)
     rows = []
-    for metric in metrics:
-        for name, found in totals(log, metric, gamma)[0].items():
+    sizes = (log.corpus_size, *log.larger)
+    for metric, size in product(metrics, sizes):
+        for name, found in totals(replace(log, corpus_size=size), metric, gamma)[0].items():
             low, high = found.range(confidence)
             low, high = max(low, 0.0), min(high, 1.0)
             value = min(max(found.middle.value, low), high)  # corrections may leave [0, 1]
@@ -214,6 +232,7 @@ def estimate(
                 {
                     "recommender": name,
                     "metric": metric.name,
+                    "documents": size,
                     "reported": found.reported,
                     "estimate": value,
                     "standard_error": found.middle.error,
@@ -229,7 +248,7 @@ def estimate(
             )
     import pandas as pd
 
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows).drop(columns="documents" if len(sizes) == 1 else [])
     order = frame["recommender"].map({name: i for i, name in enumerate(log.systems)})
     frame = frame.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
     return Estimates(frame, _settings(confidence), _notes(log), source=_about(log))
@@ -240,6 +259,8 @@ def compare(log: SubCorpus, metric: Metric, gamma: float | None, confidence: flo
     from .comparison import ComparisonRow
 
     _checked(log, gamma)
+    if log.larger:
+        raise ValueError(f"corpus_size must be one number to compare systems, got {_sizes(log)}")
     if len(log.systems) < 2:
         raise ValueError(f"there must be 2 systems or more, got {', '.join(log.systems)} alone")
     evaluated, gamma = totals(log, metric, gamma)
@@ -270,5 +291,16 @@ def _settings(confidence: float) -> dict[str, Any]:
     return {"estimator": "bias-variance", "confidence": confidence, "assumed": Assumed()}
 
 
+def _sizes(log: SubCorpus) -> str:
+    return ", ".join(f"{size:,}" for size in (log.corpus_size, *log.larger))
+
+
 def _notes(log: SubCorpus) -> tuple[str, ...]:
-    return (*log.notes, _CAVEAT.format(1.0 - log.n_sampled / log.n_others))
+    above = [
+        np.mean([np.mean([one.n_better == 0 for one in orders], axis=0) for orders in by_query], 0)
+        for by_query in log.orders.values()
+    ]
+    n_others = max(log.corpus_size, *log.larger) - log.n_kept if log.larger else log.n_others
+    missing = 1.0 - log.n_sampled / n_others
+    caveat = _CAVEAT.format(np.max(above), f"{missing:.0%}" if missing < 0.995 else "over 99%")
+    return (*log.notes, caveat, *(_GROWTH,) * bool(log.larger))

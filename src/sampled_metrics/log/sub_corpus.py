@@ -7,9 +7,9 @@ query, and a sample of the others. All queries then share their negatives, so th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class SubCorpus:
         For each system and query the order of the sub-corpus, or several that break ties at random.
     notes : tuple of str
         What the reader left out.
+    larger : tuple of int
+        Further sizes of the corpus, in order, to estimate metrics for.
     """
 
     corpus_size: int
@@ -60,6 +62,7 @@ class SubCorpus:
     queries: tuple[str, ...]
     orders: Mapping[str, list[list[Order]]] = field(repr=False)
     notes: tuple[str, ...] = ()
+    larger: tuple[int, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -74,7 +77,7 @@ class SubCorpus:
 def sub_corpus(
     rows: pd.DataFrame,
     judged: pd.DataFrame,
-    corpus_size: int,
+    corpus_size: int | Sequence[int],
     kept: Collection[object],
     source: str,
 ) -> SubCorpus:
@@ -88,13 +91,15 @@ def sub_corpus(
     relevant = judged[judged["rel"] > 0]
     codes, documents = pd.factorize(rows["document"])
     n_documents = len(documents)
-    size = integer(corpus_size, "corpus_size", 2)
+    is_several = isinstance(corpus_size, Sequence) and len(corpus_size) > 0
+    sizes: Any = corpus_size if is_several else (corpus_size,)
+    size, *larger = sorted({integer(one, "corpus_size", 2) for one in sizes})
     if size < n_documents:
         raise ValueError(
             f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
             f"{size:,}"
         )
-    if size == n_documents:
+    if size == n_documents and not larger:
         raise ValueError(
             f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with all "
             "documents ranked the reported metrics are exact"
@@ -160,6 +165,7 @@ def sub_corpus(
         tuple(map(str, queries)),
         orders,
         (note,) * bool(left_out),
+        tuple(larger),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..log.sub_corpus import SubCorpus, sub_corpus
@@ -23,7 +23,7 @@ def ranx(
     qrels: Any,
     *,
     recommender: str | None = None,
-    corpus_size: int,
+    corpus_size: int | Sequence[int],
     kept: Collection[object] = (),
 ) -> SubCorpus: ...
 
@@ -33,7 +33,7 @@ def ranx(
     qrels: Any,
     *,
     recommender: str | None = None,
-    corpus_size: int | None = None,
+    corpus_size: int | Sequence[int] | None = None,
     kept: Collection[object] = (),
 ) -> pd.DataFrame | SubCorpus:
     """Read a ``Run`` and ``Qrels`` of the library ranx.
@@ -79,7 +79,7 @@ def ranx(
     >>> run = {"q1": {"d1": 0.5, "d2": 0.9, "d3": 0.1}, "q2": {"d1": 0.8, "d2": 0.2, "d3": 0.3}}
     >>> judged = {"q1": {"d1": 1}, "q2": {"d1": 1}}
     >>> ranx(run, judged, recommender="bm25", corpus_size=100)
-    SubCorpus(corpus_size=100, n_kept=1, n_sampled=2, queries=('q1', 'q2'), notes=())
+    SubCorpus(corpus_size=100, n_kept=1, n_sampled=2, queries=('q1', 'q2'), notes=(), larger=())
     """
     if corpus_size is not None:
         return _sub_corpus(run, qrels, recommender, corpus_size, kept)
@@ -91,7 +91,11 @@ def ranx(
 
 
 def _sub_corpus(
-    run: Any, qrels: Any, recommender: str | None, corpus_size: int, kept: Collection[object]
+    run: Any,
+    qrels: Any,
+    recommender: str | None,
+    corpus_size: int | Sequence[int],
+    kept: Collection[object],
 ) -> SubCorpus:
     import pandas as pd
 

@@ -33,7 +33,7 @@ def trec(
     run: str | Path | Sequence[str | Path],
     qrels: str | Path,
     *,
-    corpus_size: int,
+    corpus_size: int | Sequence[int],
     kept: Collection[str] = (),
 ) -> SubCorpus: ...
 
@@ -42,7 +42,7 @@ def trec(
     run: str | Path | Sequence[str | Path],
     qrels: str | Path,
     *,
-    corpus_size: int | None = None,
+    corpus_size: int | Sequence[int] | None = None,
     kept: Collection[str] = (),
 ) -> pd.DataFrame | SubCorpus:
     """Read a run and relevance judgements in the text formats of TREC.
@@ -56,10 +56,12 @@ def trec(
     qrels : str or Path
         Lines ``qid 0 docid rel``. A document is relevant if rel is above 0, and irrelevant if it
         was not judged.
-    corpus_size : int, optional
+    corpus_size : int or sequence of int, optional
         Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
-        document that is relevant to some query, and a uniform sample of the others, as in
-        NanoBEIR. Each query must have all of its documents.
+        document that is relevant to some query, and a uniform sample of the others. Each query must
+        have all of its documents. With several sizes :func:`~sampled_metrics.estimate` has a row
+        for each, so that one sees how a metric falls as the corpus grows. The smallest may be the
+        number of documents that were ranked.
     kept : collection of str
         With `corpus_size`, documents of the sub-corpus that were kept on purpose although they are
         relevant to no query, such as judged ones. All others count as sampled.
@@ -114,7 +116,7 @@ def _judged(qrels: str | Path) -> pd.DataFrame:
 def _sub_corpus(
     run: str | Path | Sequence[str | Path],
     qrels: str | Path,
-    corpus_size: int,
+    corpus_size: int | Sequence[int],
     kept: Collection[str],
 ) -> SubCorpus:
     import pandas as pd

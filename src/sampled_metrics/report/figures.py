@@ -179,7 +179,8 @@ def figure(result: Result) -> Figure:
 @figure.register(Estimates)
 def _(result: Estimates) -> Figure:
     groups = result.frame.groupby("metric", sort=False)
-    return _drawn(*(estimates_panel(rows, metric(str(name)).label) for name, rows in groups))
+    panel = growth_panel if "documents" in result.frame else estimates_panel
+    return _drawn(*(panel(rows, metric(str(name)).label) for name, rows in groups))
 
 
 @figure.register(Comparison)
@@ -224,6 +225,28 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
         ax.set_xlabel(label)
 
     return draw, 1.0 + 0.24 * (len(values) + sum(map(len, values.values())))
+
+
+def growth_panel(rows: pd.DataFrame, label: str) -> Panel:
+    """A metric by the size of the corpus, with its ranges."""
+    by_system = dict(list(rows.groupby("recommender", sort=False)))
+    labels = _figure_names(map(str, by_system))
+
+    sizes = sorted(rows["documents"].unique())
+
+    def draw(ax: Axes) -> None:
+        looks = marks(labels.values())
+        for i, (name, part) in enumerate(by_system.items()):
+            look, beside = looks[labels[str(name)]], 1.02 ** (i - (len(by_system) - 1) / 2)
+            x, middle = part["documents"] * beside, part["estimate"]
+            ends = middle - part["possible_low"], part["possible_high"] - middle
+            ax.errorbar(x, middle, ends, label=labels[str(name)], ms=6, elinewidth=1, **look)
+        ax.set(xscale="log", xlabel="documents in the corpus", ylabel=label)
+        ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        ax.minorticks_off()
+        ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.25), ncols=2)
+
+    return draw, 3.2 + 0.25 * ((len(labels) + 1) // 2)
 
 
 def published_figure(result: Published, name: str | None = None) -> Figure:

@@ -16,8 +16,10 @@ def with_verdicts(estimates: Estimates, log: Log | SubCorpus, **options: Any) ->
 
     `options` are those of :func:`~sampled_metrics.compare`, as given to `estimate`.
     """
-    if estimates.frame["recommender"].nunique() < 2:
-        note = "verdicts are left out: there is one recommender only"
+    if estimates.frame["recommender"].nunique() < 2 or "documents" in estimates.frame:
+        is_curve = "documents" in estimates.frame
+        reason = "there are several corpora" if is_curve else "there is one recommender only"
+        note = f"verdicts are left out: {reason}"
         return replace(estimates, notes=(*estimates.notes, note))
     metric_names = estimates.frame["metric"].unique()
     comparisons = {
