@@ -277,6 +277,20 @@ def test_the_page_on_small_corpora_says_what_was_counted():
     assert f"{simulated['missed'].sum()} of {ranges:,} ranges missed" in text
     a_tenth = simulated.query("sampled == 500 and metric not in ['auc', 'recall@100']")
     assert a_tenth["verdicts"].sum() == 0
+    counted = pd.read_csv(root / "benchmarks/collections.csv")
+    assert f"None of the {counted['ranges'].sum():,} ranges of four metrics" in text
+    assert counted["missed"].sum() == 0
+    fewest = counted.query("collection == 'npl' and sampled == 500").set_index("metric")
+    off = 100 * fewest.loc["ndcg@10", ["error_estimate", "error_reported", "width"]]
+    assert (
+        "were {:.0f} points off on average, and the reported values {:.0f} points".format(*off)
+        in text
+    )
+    assert f"there, {off['width']:.0f} points of NDCG@10" in text
+    for label, name in {"Recall@100": "recall@100", "NDCG@10": "ndcg@10", "RR": "rr"}.items():
+        row = fewest.loc[name]
+        assert row["pairs"] == 1_100
+        assert f"| {label} | {row['reversed_reported']} | {row['reversed_estimate']} |" in text
 
 
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):
