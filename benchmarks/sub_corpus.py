@@ -16,9 +16,10 @@ and the variance of the estimate over the samples.
 
 With --collections the corpora are NPL and Cranfield, and the systems are eleven retrieval models
 that rank every document. The file has a line for each collection, number of sampled documents and
-metric: the ranges, how many missed the exact metric, and their mean width; the mean absolute error
-of the reported and of the estimated metric; and the pairs of models, of all samples together, that
-either puts in another order than the whole collection does.
+metric: the ranges, how many missed the exact metric, how many estimates are more than two standard
+errors off it, and the mean width of ranges; the mean absolute error of the reported and of the
+estimated metric; and the pairs of models, of all samples together, that either puts in another
+order than the whole collection does.
 """
 
 from __future__ import annotations
@@ -140,13 +141,15 @@ def rows_of_collections(n_samples: int) -> Iterator[dict[str, object]]:
         table = table.join(truth, on=["recommender", "metric"])
         for metric, part in table.groupby("metric", sort=False):
             is_in = part["truth"].between(part["possible_low"], part["possible_high"])
+            off = (part["estimate"] - part["truth"]).abs()
             samples = [sample for _, sample in part.groupby("sample")]
             yield {
                 "collection": name, "sampled": n_sampled, "metric": metric, "ranges": len(part),
                 "missed": int((~is_in).sum()),
+                "missed_by_two_errors": int((off > 2.0 * part["standard_error"]).sum()),
                 "width": (part["possible_high"] - part["possible_low"]).mean(),
                 "error_reported": (part["reported"] - part["truth"]).abs().mean(),
-                "error_estimate": (part["estimate"] - part["truth"]).abs().mean(),
+                "error_estimate": off.mean(),
                 "pairs": 55 * len(samples),
                 **{
                     f"reversed_{value}": sum(

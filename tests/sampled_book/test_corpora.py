@@ -13,6 +13,7 @@ from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
 from sampled_metrics import metric
+from sampled_metrics.evaluation.sub_corpus import RECORD
 from tests.data import needs_data
 
 DOCUMENTS = ["fast waves in tubes", "slow waves slow waves", "tubes", "mirrors and light"]
@@ -280,6 +281,12 @@ def test_the_page_on_small_corpora_says_what_was_counted():
     counted = pd.read_csv(root / "benchmarks/collections.csv")
     assert f"None of the {counted['ranges'].sum():,} ranges of four metrics" in text
     assert counted["missed"].sum() == 0
+    cut_off = counted.query("metric != 'rr'")
+    assert f"in all of {cut_off['ranges'].sum():,} cases" in RECORD
+    assert cut_off["missed_by_two_errors"].sum() == 0
+    rr = counted.query("metric == 'rr'")
+    missed = rr["missed_by_two_errors"].sum()
+    assert f"but for RR {missed} of {rr['ranges'].sum()} were farther off" in text
     fewest = counted.query("collection == 'npl' and sampled == 500").set_index("metric")
     off = 100 * fewest.loc["ndcg@10", ["error_estimate", "error_reported", "width"]]
     assert (

@@ -327,7 +327,7 @@ def test_a_curve_has_the_estimates_for_each_size():
         alone = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=size), ["ndcg@10", "auc"])
         part = found.frame[found.frame["documents"] == size].drop(columns="documents")
         pd.testing.assert_frame_equal(part.reset_index(drop=True), alone.frame)
-    assert "of this one are like a uniform sample" in found.notes[-1]
+    assert "of this one are like a uniform sample" in found.notes[1]
     with pytest.raises(ValueError, match="must be one number to compare systems, got 20, 100, 1,0"):
         sm.compare(curve, "auc")
 
@@ -353,9 +353,32 @@ def test_the_most_common_document_above_is_named():
     """s stands above the relevant document of three queries of four, t of one."""
     run = {f"q{i}": {"r": 2.0, "s": 3.0 - 2 * (i == 0), "t": 3.0 * (i == 0)} for i in range(4)}
     sub = sm.readers.ranx(run, {q: {"r": 1} for q in run}, corpus_size=[103, 100_000])
-    (note, _) = sm.estimate(sub, ["rr"]).notes
+    note = sm.estimate(sub, ["rr"]).notes[0]
     assert "does so for 75% of the queries" in note
     assert "with probability over 99%" in note
+
+
+def test_typical_ranges_are_for_runs_like_those_of_the_benchmark():
+    runs, qrels = large(n_documents=700, n_sampled=100, n_queries=90)
+    sizes = [190, 700, 2_090, 2_091]
+    found = sm.estimate(
+        sm.readers.ranx({"A": runs["A"]}, qrels, corpus_size=sizes),
+        ["ndcg@10", "recall@100", "recall@5", "rr"],
+    )
+    typical = found.frame[found.frame["typical_low"].notna()]
+    assert typical["metric"].tolist() == ["ndcg@10"] * 2 + ["recall@100"] * 2
+    assert typical["documents"].tolist() == [700, 2_090] * 2
+    row = typical.iloc[0]
+    assert row["typical_low"] == pytest.approx(row["estimate"] - 2 * row["standard_error"])
+    assert row["typical_high"] == pytest.approx(row["estimate"] + 2 * row["standard_error"])
+    assert found.notes[-1].startswith("typical ranges are for ndcg@k")
+    record = "which held the exact value for the run's own queries in all"
+    assert record in " ".join(found.summary().split())
+    assert f"The typical ranges are two standard errors on each side, {record}" in found.methods()
+    fewer = {query: runs["A"][query] for query in list(qrels)[:89]}
+    few = sm.estimate(sm.readers.ranx(fewer, qrels, corpus_size=700), ["ndcg@10"])
+    assert few.frame["typical_low"].isna().all()
+    assert "typical:" not in few.summary()
 
 
 def test_the_figure_of_a_curve():

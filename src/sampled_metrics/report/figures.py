@@ -179,8 +179,7 @@ def figure(result: Result) -> Figure:
 @figure.register(Estimates)
 def _(result: Estimates) -> Figure:
     groups = result.frame.groupby("metric", sort=False)
-    panel = growth_panel if "documents" in result.frame else estimates_panel
-    return _drawn(*(panel(rows, metric(str(name)).label) for name, rows in groups))
+    return _drawn(*(estimates_panel(rows, metric(str(name)).label) for name, rows in groups))
 
 
 @figure.register(Comparison)
@@ -201,7 +200,9 @@ def _(result: Plan) -> Figure:
 
 
 def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
-    """The estimates of one metric."""
+    """The estimates of one metric; a curve if they are for several corpora."""
+    if "documents" in rows:
+        return growth_panel(rows, label)
     labels = _figure_names(rows["recommender"])
     values: dict[str, dict[str, tuple[float, float, float]]] = {n: {} for n in labels.values()}
     possible: dict[str, tuple[float, float]] = {}
@@ -228,7 +229,7 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
 
 
 def growth_panel(rows: pd.DataFrame, label: str) -> Panel:
-    """A metric by the size of the corpus, with its ranges."""
+    """A metric by the size of the corpus, with typical ranges where there are some, else others."""
     by_system = dict(list(rows.groupby("recommender", sort=False)))
     labels = _figure_names(map(str, by_system))
 
@@ -239,7 +240,10 @@ def growth_panel(rows: pd.DataFrame, label: str) -> Panel:
         for i, (name, part) in enumerate(by_system.items()):
             look, beside = looks[labels[str(name)]], 1.02 ** (i - (len(by_system) - 1) / 2)
             x, middle = part["documents"] * beside, part["estimate"]
-            ends = middle - part["possible_low"], part["possible_high"] - middle
+            has_record = part["typical_low"].notna()
+            low = part["typical_low"].where(has_record, part["possible_low"])
+            high = part["typical_high"].where(has_record, part["possible_high"])
+            ends = middle - low, high - middle
             ax.errorbar(x, middle, ends, label=labels[str(name)], ms=6, elinewidth=1, **look)
         ax.set(xscale="log", xlabel="documents in the corpus", ylabel=label)
         ax.set_xticks(sizes, [f"{size:,}" for size in sizes])

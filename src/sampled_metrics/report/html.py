@@ -40,10 +40,10 @@ DEFINITIONS = {
     "estimate": "By bias-variance with a prior fitted to the log, or by the naive metric where it "
     "has no bias. Its standard error leaves out its bias; the typical range allows for a bias as "
     "large as on the benchmark.",
-    "typical": "A range around the estimate, for the exact metric of the log's own users. It was "
-    "fitted to evaluations drawn from 64 real recommenders, so that on each of six data sets 95% "
-    "of such ranges hold the exact metric, whatever the confidence of other ranges. It proves "
-    "nothing for another data set.",
+    "typical": "A range around the estimate, for the exact metric of the log's own users, whatever "
+    "the confidence of other ranges. It was calibrated on models whose exact metrics are known: "
+    "the line above the ranges says on which, and how often such ranges hold the exact metric. It "
+    "proves nothing for another data set.",
     "odds": "By the track record: the probability that two recommenders are in the order of their "
     "estimates. It comes from models that were fitted to evaluations of 64 real recommenders on "
     "six data sets, each time without one of these, and is the smallest by these models, at most "

@@ -67,7 +67,9 @@ def methods(result: Result) -> str:
         )
     is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
     used = {name for name, missing in is_missing.items() if not missing}
-    if recorded := [words for name, words in _RECORDED.items() if name in used]:
+    if "typical" in settings and "typical_low" in used:
+        lines.append(f"The typical ranges are {settings['typical']}.")
+    elif recorded := [words for name, words in _RECORDED.items() if name in used]:
         lines.append(
             f"The {_joined(recorded)} are a track record: they were calibrated on 64 recommenders "
             "of six data sets, the benchmark of Sampled Metrics."

@@ -182,7 +182,8 @@ def _(result: Estimates | Comparison, metric_name: str | None = None) -> list[st
     lines += assuming(result) if grounds else []
     rows = _of_metric(result.frame, metric_name)
     if "typical_low" in rows and rows["typical_low"].notna().any():
-        lines.insert(0, TYPICAL)
+        record = result.settings.get("typical")
+        lines.insert(0, TYPICAL if record is None else f"typical: {record}")
     if "odds" in rows and rows["odds"].notna().any():
         lines.append(ODDS)
     return lines
