@@ -71,19 +71,19 @@ def test_amri_is_auc_stretched_if_all_have_as_many_candidates_and_weighted_else(
     assert (abs(exact - sampled) < 1e-12) == alike
 
 
-def test_reversed_pairs_are_those_of_both_columns():
+def test_reversals_are_the_pairs_whose_differences_have_other_signs():
     rows = [("g", name, "rr", 5, exact, sampled) for name, exact, sampled in
             (("A", 0.5, 0.6), ("B", 0.4, 0.7), ("C", 0.3, 0.5), ("D", 0.2, 0.55))]  # fmt: skip
     table = pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
-    row = graphs.reversed_pairs(table).iloc[0]
-    assert (row["pairs"], row["reversed"], row["which"]) == (6, 2, "A and B, C and D")
+    found = graphs.reversals(table)
+    assert found[["better", "worse"]].to_numpy().tolist() == [["A", "B"], ["C", "D"]]
+    assert found["exact"].tolist() == pytest.approx([0.1, 0.1])
+    assert found["sampled"].tolist() == pytest.approx([-0.1, -0.05])
 
 
-def test_reversals_name_the_pairs_that_are_counted():
-    table = graphs.overview(["hit@10", "auc"], [5, 20])
-    counts = graphs.reversed_pairs(table).set_index(["graph", "metric", "m"])["reversed"]
-    rows = graphs.reversals(table)
-    assert rows.groupby(["graph", "metric", "m"]).size().to_dict() == counts[counts > 0].to_dict()
+def test_reversals_on_the_bundled_graphs_are_of_hits_among_twenty():
+    rows = graphs.reversals(graphs.overview(["hit@10", "auc"], [5, 20]))
+    assert set(zip(rows["metric"], rows["m"], strict=True)) == {("hit@10", 20)}
     assert (rows["exact"] > 0).all()
     assert (rows["sampled"] < 0).all()
     row = rows[(rows["graph"] == "umls") & (rows["m"] == 20)].iloc[0]

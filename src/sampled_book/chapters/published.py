@@ -117,10 +117,6 @@ def texts(rows: Frame, orders: Frame) -> Texts:
     `orders` as in :func:`assumptions_table`.
     """
     outside = rows[~inside(rows, "_decreasing")]
-    hits = outside[outside["metric"] == "hit@10"]
-    example = hits.iloc[0] if len(hits) else rows.iloc[0]
-    table = rows.query("dataset == @example.dataset and metric == @example.metric")
-    places = {name: int((table[name] > example[name]).sum()) + 1 for name in ("printed", "exact")}
     outside_names = sorted({f"{row.method} on {row.dataset}" for row in outside.itertuples()})
     return {
         "pub_settled": int((orders["assumption"] != "").sum()) or "none",
@@ -129,9 +125,4 @@ def texts(rows: Frame, orders: Frame) -> Texts:
         "pub_inside": int(inside(rows).sum()),
         "pub_n_outside": len(outside),
         "pub_outside": " and ".join(outside_names) or "none",
-        "pub_out_exact": (float(example["exact"]), ".4f"),
-        "pub_out_low": (float(example["low_decreasing"]), ".4f", "down"),
-        "pub_out_place": places["printed"],
-        "pub_out_exact_place": places["exact"],
-        "pub_out_methods": len(table),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -47,16 +46,6 @@ def plot_first(
     return figure
 
 
-def best_negatives(n: int, m: int, repeats: int, seed: int) -> NDArray[np.int64]:
-    """Place of the best of m distinct negatives among n - 1 other items, drawn repeatedly.
-
-    >>> best_negatives(4, 3, 2, 0).tolist()
-    [1, 1]
-    """
-    rng = np.random.default_rng(seed)
-    return np.array([1 + rng.choice(n - 1, m, replace=False).min() for _ in range(repeats)])
-
-
 def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Texts:
     """Which recommender most often comes first, and its place by the exact metric.
 
@@ -69,23 +58,4 @@ def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Te
         "twenty_several": {2: "two", 3: "three"}.get(size, str(size)),
         "twenty_best": by_first[0],
         "twenty_best_place": {1: "first as well", size: "last"}.get(place, f"number {place}"),
-    }
-
-
-def audit_texts(lists: Mapping[str, Any]) -> Texts:
-    """What the text says of the three kinds of lists."""
-    random, popular, sasrec = lists["random"], lists["pop"], lists["sasrec"]
-    users = random["users"]
-    return {
-        "twenty_single": lists["single"],
-        "twenty_own": (random["own"] / users, ".2f"),
-        "twenty_own_expected": (19 * lists["own"] / users / lists["items"], ".2f"),
-        "twenty_own_users": random["users with own"],
-        "twenty_users": users,
-        "twenty_items": lists["items"],
-        "twenty_p": (random["audit"]["items"], ".2f"),
-        "twenty_popular": popular["popular"],
-        "twenty_deepest": popular["deepest"],
-        "twenty_pop_own": (popular["own"] / popular["users"], ".1f"),
-        "twenty_sas_own": (sasrec["own"] / popular["users"], ".1f"),
     }

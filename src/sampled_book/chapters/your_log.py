@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from sampled_metrics import Protocol, _confidence, evaluation, metric
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.bounds.identification import interval as identified
 from sampled_metrics.bounds.identification import log_evidence_needed
 from sampled_metrics.log.compact import Log
 from sampled_metrics.results import Comparison, Estimates
@@ -154,33 +153,6 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
     return texts
 
 
-def corrected_texts(corrected: Frame, ranges: Mapping[str, Estimates]) -> Texts:
-    """How many corrected values of one metric the log is consistent with if nothing is assumed, and
-    how far apart these are for the recommender with the widest interval; `corrected` is from
-    :func:`sampled_metrics.estimate_each`.
-
-    >>> frame = pd.DataFrame({"recommender": ["A"], "possible_low": 0.1, "possible_high": 0.4})
-    >>> found = Estimates.__new__(Estimates)
-    >>> object.__setattr__(found, "frame", frame)
-    >>> names = ["naive", "monotone", "least bias", "bias-variance"]
-    >>> rows = pd.DataFrame({"recommender": "A", "estimator": names, "value": [0.2, 0.3, 0.5, 0.4]})
-    >>> texts = corrected_texts(rows, {"no assumption": found})
-    >>> texts["log_inside"], texts["log_corrections"], texts["log_corrected"]
-    (2, 3, '0.300 to 0.400')
-    """
-    intervals = next(iter(_by_name(ranges).values()))
-    rows = corrected[corrected["estimator"] != "naive"]
-    low, high = (rows["recommender"].map(intervals[f"possible_{end}"]) for end in ("low", "high"))
-    is_inside = (low <= rows["value"]) & (rows["value"] <= high)
-    widest = intervals.eval("possible_high - possible_low").idxmax()
-    values = rows.loc[is_inside & (rows["recommender"] == widest), "value"]
-    return {
-        "log_inside": int(is_inside.sum()),
-        "log_corrections": len(rows),
-        "log_corrected": between(values.min(), values.max()),
-    }
-
-
 def auc_texts(log: Log, ranges: Mapping[str, Estimates], confidence: float) -> Texts:
     """The interval of AUC of the recommender whose interval without an assumption is the widest,
     and how many times wider that one is.
@@ -196,26 +168,17 @@ def auc_texts(log: Log, ranges: Mapping[str, Estimates], confidence: float) -> T
     }
 
 
-def top_texts(frame: Frame, replacement: bool, confidence: float) -> Texts:
-    """What a first place in the sample says of the top ranks, and what the interval of Recall@5 is
-    if every user of a log has the item at rank 6 of its largest catalogue.
-    """
+def top_texts(frame: Frame, replacement: bool) -> Texts:
+    """What a first place in the sample says of the top ranks of the largest catalogue."""
     n_items, n_negatives = int(frame["n_items"].max()), int(frame["n_negatives"].min())
     protocol = Protocol(n_items, n_negatives, replacement=replacement)
     at_ten, at_thirty = protocol.pmf([10, 30])[:, 0]
-    ranks = np.full(frame["user"].nunique(), 6)
-    sampled = protocol.draw(ranks, np.random.default_rng(0))
-    counts = np.bincount(sampled - 1, minlength=n_negatives + 1)
-    texts = {
+    return {
         "log_most_items": n_items,
         "log_first_ten": (float(at_ten), ".0%"),
         "log_first_thirty": (float(at_thirty), ".0%"),
         "log_top": Assumption().top(n_items, n_negatives),
     }
-    for key, assumption in (("none", None), ("decreasing", Assumption())):
-        found = identified(counts, protocol, "recall@5", confidence, assumption=assumption)
-        texts[f"log_six_{key}"] = between(found.low, found.high)
-    return texts
 
 
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
@@ -244,9 +207,7 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
 
 
 def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
-    """How many pairs are decided, by which warrant, and how many of the verdicts are right;
-    and the largest exact difference in the first metric.
-    """
+    """How many pairs are decided, by which warrant, and how many of the verdicts are right."""
     all_pairs: Frame = pd.concat(
         [
             comparison.frame.assign(of=metric(metric_name).name)
@@ -262,13 +223,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
         ]
         share = "All" if len(decided) > 1 and all(is_right) else f"{sum(is_right)} of the"
         right = f"{share} {len(decided)} are right."
-    label = next(iter(verdicts))
-    spread = f"of {metric(label).label} are not known here"
-    if exact:
-        values = [value for (_, name), value in exact.items() if name == metric(label).name]
-        spread = f"of {metric(label).label} are at most {max(values) - min(values):.3f}"
     return {
-        "log_spread": spread,
         "log_given": len(decided),
         "log_all_pairs": len(all_pairs),
         "log_proved": int((decided["warrant"] == _confidence.PROVED).sum()),

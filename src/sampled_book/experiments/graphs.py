@@ -233,21 +233,9 @@ def overview(metrics: Sequence[str], sizes: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
 
 
-def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of models in an overview that a sample orders wrongly in expectation."""
-    rows = []
-    for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
-        pairs = list(combinations(cell[["model", "exact", "sampled"]].to_numpy().tolist(), 2))
-        reversed_names = [
-            f"{a[0]} and {b[0]}" for a, b in pairs if (a[1] - b[1]) * (a[2] - b[2]) < 0
-        ]
-        rows.append((*keys, len(pairs), len(reversed_names), ", ".join(reversed_names)))
-    return pd.DataFrame(rows, columns=["graph", "metric", "m", "pairs", "reversed", "which"])
-
-
 def reversals(table: pd.DataFrame) -> pd.DataFrame:
-    """One row for each pair that :func:`reversed_pairs` counts: the model with the larger exact
-    metric first, and both differences, first less second.
+    """One row for each pair of models in an overview that a sample orders wrongly in expectation:
+    the model with the larger exact metric first, and both differences, first less second.
     """
     rows = []
     for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
