@@ -181,7 +181,8 @@ def estimate(
         confidence than stated over the queries at hand. It needs many queries and many sampled
         documents. If `corpus_size` has several sizes, there is a row for each, with the size in the
         column documents. The typical range is two standard errors on each side, for runs like those
-        of eleven models on two collections, where all such ranges held. `assumption`, `identification` and `progress` change nothing there.
+        of eleven models on two collections, where all such ranges held. `assumption`,
+        `identification` and `progress` change nothing there.
 
         The notes say what is left out, and why.
 
