@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from sampled_book.chapters import (
-    corrected_movielens,
     correcting,
     movielens,
     one_negative,
@@ -34,26 +33,6 @@ def test_errors_over_all_ranks_are_those_of_each_rank():
             bias2.append((mean - float(e.metric(r, 40))) ** 2)
             noise.append(pmf @ (e.values - mean) ** 2)
         assert errors == pytest.approx(np.sqrt([np.mean(bias2), np.mean(noise)]), rel=1e-12)
-
-
-@pytest.mark.parametrize("gamma", [None, 0.2])
-def test_expectations_by_negatives_and_the_first_right_order(gamma):
-    ranks, n = {"A": [1, 14, 18], "B": [2, 3, 19]}, [20] * 3
-    expected = corrected_movielens.expected_by_negatives("ndcg", ranks, n, range(1, 20), gamma)
-    for m in (1, 7, 19):
-        values = metric("ndcg")(np.arange(1, m + 2), m + 1)
-        if gamma is not None:
-            protocol = Protocol(20, m, replacement=True)
-            values = estimators.bias_variance("ndcg", protocol, gamma).values
-        for name, true_ranks in ranks.items():
-            pmfs = np.array([exact_pmf(20, m, r, False) for r in true_ranks], dtype=float)
-            assert expected.loc[m, name] == pytest.approx((pmfs @ values).mean(), rel=1e-12)
-    if gamma is not None:
-        exact = [metric("ndcg")(r).mean() for r in ranks.values()]
-        right = np.sign(expected["A"] - expected["B"]) == np.sign(exact[0] - exact[1])
-        first = corrected_movielens.first_right("ndcg", ranks, n, expected, gamma)
-        after = right[::-1].cummin()[::-1]
-        assert first == (int(after.idxmax()) if after.any() else None)
 
 
 def test_two_negatives_leave_a_parabola():

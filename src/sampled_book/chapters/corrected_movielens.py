@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
-from sampled_metrics import Metric, Protocol, estimators, metric
-from sampled_metrics._validate import FloatArray
-from sampled_metrics.consistency import sign
-from sampled_metrics.estimators import Estimator
+from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
@@ -57,95 +52,6 @@ def one_evaluation(
     frame = pd.DataFrame(rows, index=["exact", "mean", "sd"]).T
     frame.index.names = ["Metric", "Column", "Of"]
     return frame
-
-
-def expected_by_negatives(
-    metric_or_name: Metric | str,
-    ranks: Mapping[str, ArrayLike],
-    n_items: ArrayLike,
-    sizes: Iterable[int],
-    gamma: float | None = None,
-) -> Frame:
-    """Expected metric by number of negatives, uncorrected, or corrected by bias-variance with
-    `gamma`. Negatives are drawn without replacement from each user's own candidates; the
-    correction is made for their rounded mean, with replacement, as in krichene2020.
-    """
-    parsed_metric, items = metric(metric_or_name), np.asarray(n_items)
-    rows = {}
-    for size in sizes:
-        sampling = Protocol(items, int(size), replacement=False)
-        estimator = estimators.naive(parsed_metric, sampling)
-        if gamma is not None:
-            assumed = Protocol(round(items.mean()), int(size), replacement=True)
-            vector = estimators.bias_variance(parsed_metric, assumed, gamma).values
-            estimator = Estimator(parsed_metric, sampling, vector)
-        rows[int(size)] = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
-    return pd.DataFrame(rows).T
-
-
-def bias_of_own_protocols(
-    metric_or_name: Metric | str,
-    intervals: Mapping[str, RankIntervals],
-    n_negatives: int,
-    gamma: float,
-) -> Frame:
-    """By how much, as a share of the exact metric, bias-variance made for each user's own number of
-    candidates, without replacement, is too low in expectation.
-
-    >>> toy = {"A": RankIntervals([0, 3], [0, 0], [5, 5])}
-    >>> share = bias_of_own_protocols("ap", toy, 2, 0.1)["A"]
-    >>> made = estimators.bias_variance("ap", Protocol(5, 2, replacement=False), 0.1)
-    >>> bool(np.isclose(share, 1 - made.expected([1, 4]).mean() / 0.625))
-    True
-    """
-    parsed_metric, shares = metric(metric_or_name), {}
-    values: dict[int, FloatArray] = {}
-    for name, rank_intervals in intervals.items():
-        sizes, size_index = np.unique(rank_intervals.n_candidates, return_inverse=True)
-        for n in set(sizes.tolist()) - values.keys():
-            own_protocol = Protocol(n, n_negatives, replacement=False)
-            values[n] = estimators.bias_variance(parsed_metric, own_protocol, gamma).values
-        of_users = np.array([values[n] for n in sizes.tolist()])[size_index]
-        mean = (rank_intervals.sampled_pmf(n_negatives) * of_users).sum(axis=1).mean()
-        shares[name] = 1 - mean / rank_intervals.evaluate(parsed_metric, "mean").mean()
-    return pd.Series(shares, dtype=float)
-
-
-def first_right(
-    metric_or_name: Metric | str,
-    ranks: Mapping[str, ArrayLike],
-    n_items: ArrayLike,
-    expected: Frame,
-    gamma: float,
-) -> int | None:
-    """Least number of negatives from which a correction puts the first two recommenders in the
-    exact order, by bisection between the numbers in `expected` (:func:`expected_by_negatives`);
-    None if it is wrong at the last one.
-    """
-    first_two = dict(list(ranks.items())[:2])
-    exact = [
-        float(metric(metric_or_name)(r, np.asarray(n_items)).mean()) for r in first_two.values()
-    ]
-
-    def right(row: Frame) -> bool:
-        return sign(*(row[name] for name in first_two)) == sign(*exact)
-
-    sizes, order_is_right = list(expected.index), [right(row) for _, row in expected.iterrows()]
-    if all(order_is_right):
-        return int(sizes[0])
-    if not order_is_right[-1]:
-        return None
-    last_wrong = max(i for i, holds in enumerate(order_is_right) if not holds)
-    steps = range(sizes[last_wrong], sizes[last_wrong + 1] + 1)
-    return steps[
-        bisect_left(
-            steps,
-            True,
-            key=lambda m: right(
-                expected_by_negatives(metric_or_name, first_two, n_items, [m], gamma).iloc[0]
-            ),
-        )
-    ]
 
 
 def simulated(
@@ -232,53 +138,31 @@ def order_shares(computed: Frame, starts: Frame) -> Frame:
 
 
 def table_texts(
-    z_scores: Frame, computed: Frame, shares: Frame, gammas: Sequence[float], n_starts: int = 1
+    computed: Frame, shares: Frame, gammas: Sequence[float], n_starts: int = 1
 ) -> Texts:
-    """Text values on Table 3: distances of published means, from :func:`distances`; where
-    corrections are nearer; with how many of `n_starts` starts of X which orders hold, from
-    :func:`order_shares`. Columns are in the order of the makers. The second of `gammas` is that of
-    the text.
+    """Text values on expectations: by how much the corrected ones are too low, and with how many of
+    `n_starts` starts of X the order is right, from :func:`order_shares`. The second of `gammas` is
+    that of the text.
 
     >>> keys = [("AP", c, u) for c in ("uncorrected", "CLS", "BV 1") for u in "AB"]
     >>> rows = pd.MultiIndex.from_tuples(keys, names=["Metric", "Column", "Of"])
     >>> numbers = [(5, 9, 1), (4, 9.5, 1), (5, 5.5, 1), (4, 4.0, 1), (5, 4.0, 1), (4, 2.0, 1)]
     >>> toy = pd.DataFrame(numbers, rows, ["exact", "mean", "sd"])
-    >>> apart = pd.DataFrame({"mean": [4.0, 0, 1, 1, 0, 0], "sd": [0.0, 1, -2, 0, 0, 0]}, rows)
-    >>> texts = table_texts(apart, toy, order_shares(toy, toy.iloc[:0]), [1.0])
-    >>> texts["held"], texts["far"], texts["far_sd"], texts["nearer"], texts["wrong_plain"]
-    (6, 1, (2.0, '.1f'), 4, 1)
-    >>> texts["bias_most"], texts["order_least"], texts["order_most"]
-    ((50.0, '.0f', 'up'), 1, 1)
+    >>> texts = table_texts(toy, order_shares(toy, toy.iloc[:0]), [1.0])
+    >>> texts["wrong_plain"], texts["bias_most"], texts["order_least"]
+    (1, (50.0, '.0f', 'up'), 1)
     """
-    published_z = z_scores.dropna()
-    abs_z, is_auc = published_z["mean"].abs(), published_z.index.get_level_values(0) == "AUC"
     order = shares["order"].unstack()
-    corrected = [column for column in order if column != "uncorrected"]
-    abs_errors = (computed["mean"] - computed["exact"]).abs().unstack(level="Column")
-    nearer = abs_errors[corrected].lt(abs_errors["uncorrected"] - 1e-9, axis=0)
-    is_auc_row = nearer.index.get_level_values("Metric") == "AUC"
     gamma = gammas[min(1, len(gammas) - 1)]
     shown = computed.loc[computed.index[0][0]].loc[f"BV {gamma:g}"]
     low = 100 * (1 - shown["mean"] / shown["exact"])
     light = [f"BV {g:g}" for g in gammas if g <= gamma]
-    heavy = [column for column in corrected if column not in light]
-    beside_auc = order[heavy].drop("AUC", errors="ignore")
     return {
         "wrong_plain": int((order["uncorrected"] < 0.5).sum()),
         "n_metrics": len(order),
-        "held": len(published_z),
-        "far": int((abs_z > 3).sum()),
-        "far_auc": int((abs_z > 3)[is_auc].sum()),
-        "all_auc": int(is_auc.sum()),
-        "farthest": (float(abs_z[~is_auc].max()), ".1f"),
-        "others": int((~is_auc).sum()),
-        "far_sd": (float(published_z["sd"].abs().max()), ".1f"),
-        "nearer": int(nearer[~is_auc_row].to_numpy().sum()),
-        "of_nearer": int(nearer[~is_auc_row].size),
         "bias_least": (float(low.min()), ".0f", "down"),
         "bias_most": (float(low.max()), ".0f", "up"),
         "order_least": round(n_starts * float(order[light].to_numpy().min())),
-        "order_most": round(n_starts * float(beside_auc.to_numpy().max(initial=0.0))),
         "starts": n_starts,
     }
 

@@ -78,23 +78,6 @@ def depth_table(bench: instead.Bench) -> Frame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def hits_table(bench: instead.Bench) -> Frame:
-    """Part of the metric that comes from the users with the most popular test items: Popular's, and
-    the mean of the other recommenders', among all items and among negatives.
-
-    >>> hits_table(instead.Bench()).set_index("Data").loc["ml-1m"].round(2).tolist()
-    [1.0, 0.44, 0.62, 0.29]
-    """
-    rows = []
-    for name, effects in bench.cell("effects").groupby("data", sort=False):
-        parts = effects.set_index("recommender")[["top_exact", "top_sampled"]]
-        popular, others = parts.loc[protocols.POPULAR], parts.drop(protocols.POPULAR)
-        rows.append((name, *popular, *others.mean()))
-    m = bench.n_negatives
-    columns = ["Data", "Popular, all", f"Popular, m = {m}", "Others, all", f"Others, m = {m}"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def reversed_table(bench: instead.Bench) -> Frame:
     """Pairs of recommenders, and how many of them uniform negatives and negatives drawn by
     popularity order wrongly in expectation.
@@ -130,7 +113,7 @@ def reversed_with_replacement(bench: instead.Bench) -> int:
     return wrong
 
 
-def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Texts:
+def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
     """What the text says of the figure and of the tables."""
     m = bench.n_negatives
     sampled, drawn = parts[f"{m} uniform"], parts[f"{m} by popularity"]
@@ -140,7 +123,6 @@ def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Text
     sizes = [len(bench.means(name)) for name in bench.where]
     counted: Texts = {
         "m": m,
-        "depth_share": f"{(metric(bench.metric_name).k or 1) / m:.0%}",
         "data_sets": len(parts),
         "per_set": " to ".join(f"{end}" for end in sorted({min(sizes), max(sizes)})),
         "falls": int(falls.sum()),
@@ -150,20 +132,11 @@ def texts(bench: instead.Bench, parts: Frame, hits: Frame, wrong: Frame) -> Text
         "rising_to": ", ".join(f"{value:.0%}" for value in rising[protocols.ALL]),
         "below": int((drawn < exact).sum()),
         "better": int((wrong["By popularity"] < wrong["Uniform"]).sum()),
-        "top_part": f"{100 * protocols.TOP_PART:g}%",
         "wrong_pairs": int(wrong["Pairs"].sum()),
         "wrong_uniform": int(wrong["Uniform"].sum()),
         "wrong_drawn": int(wrong["By popularity"].sum()),
     }
-    effects = bench.cell("effects")
-    popular = effects[effects["recommender"] == protocols.POPULAR]
-    spans = {"near": sampled, "all": exact, "popular_deep": popular["deep"]}
-    spans |= dict(
-        zip(
-            ("hits_all", "hits", "others_all", "others"), hits.iloc[:, 1:].T.to_numpy(), strict=True
-        )
-    )
-    for key, values in spans.items():
+    for key, values in (("near", sampled), ("all", exact)):
         counted |= {
             f"{key}_low": (float(values.min()), ".0%"),
             f"{key}_high": (float(values.max()), ".0%"),

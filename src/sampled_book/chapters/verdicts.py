@@ -126,16 +126,16 @@ def plot_users(size: Frame) -> Figure:
     return figure
 
 
-def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Texts:
-    """How often verdicts are right uncorrected and corrected, computed and published (counts of
-    100, NaN where missing). The second of `gammas` is that of the text, the last the smallest.
+def chances_texts(chance: Frame, gammas: Sequence[float]) -> Texts:
+    """How often verdicts are right uncorrected and corrected. The second of `gammas` is that of the
+    text, the last the smallest.
 
     >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
     >>> keys = pd.MultiIndex.from_product([["X, Z", "Y, Z"], ["AP"], columns])
     >>> chance = pd.Series([0.1, 0.3, 0.4, 0.9, 0.2, 0.3, 0.5, 0.7], keys)
-    >>> texts = chances_texts(chance, chance * float("nan"), [1, 0.1])
-    >>> texts["low_X_Z"], int(texts["rank_better"]), texts["above"]
-    ((90.0, '.1f', 'down'), 2, '')
+    >>> texts = chances_texts(chance, [1, 0.1])
+    >>> texts["low_X_Z"], texts["rank_of"]
+    ((90.0, '.1f', 'down'), 2)
     >>> texts["low_hardest"], texts["best"], texts["plain_X_Z"]
     ('Y and Z on AP', 'BV 0.1', '10%')
     """
@@ -146,27 +146,10 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
     others, auc = by_column[~is_auc], by_column[is_auc]
     weights = others[[f"BV {gamma:g}" for gamma in gammas]].mean()
     hardest_pair, hardest_metric = others[low_column].idxmin()
-    names = ("above", "low_paper", "low_exact", "named", "strict", "level")
-    texts: Texts = dict.fromkeys(names, "")
-    if printed.notna().any():
-        counts, last_pair = printed.unstack(), chance.index[-1][0]
-        plain, rank = counts["uncorrected"], counts["rank estimate"]
-        is_other = counts.index.get_level_values(1) != "AUC"
-        texts = {
-            "above": int((counts[low_column] > 90).sum()),
-            "low_paper": int(counts[low_column].min()),
-            "low_exact": (100 * chance[(*counts[low_column].idxmin(), low_column)], ".0f"),
-            "named": int(counts.loc[(last_pair, "AP"), low_column])
-            if (last_pair, "AP") in counts.index
-            else "",
-            "strict": int((rank > plain)[is_other].sum()),
-            "level": int((rank == plain)[is_other].sum()),
-        }
     pairs = dict.fromkeys(key[0] for key in chance.index)
     shown = {pair.replace(", ", "_"): chance[pair][label] for pair in pairs}
     return (
-        texts
-        | {
+        {
             f"plain_{pair}": "fewer than 0.1%" if p < 0.001 else f"{p:.0%}"
             for pair, p in ((pair, row["uncorrected"]) for pair, row in shown.items())
         }
@@ -194,9 +177,6 @@ def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Tex
             "auc_least": (100 * auc.min(axis=None), ".1f", "down"),
             "sure_wrong": int((others["uncorrected"] < 0.01).sum()),
             "cells": len(chance),
-            "above_exact": int((by_column[low_column] > 0.9).sum()),
-            "compared": len(by_column),
-            "rank_better": int((others["rank estimate"] > others["uncorrected"]).sum()),
             "rank_of": len(others),
         }
     )
