@@ -57,15 +57,14 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
 
 def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Texts:
     """Text values on three recommenders and on the values of their ranks. `means` has a row for
-    each recommender and a column for each metric; ranks beyond 100 are the tail. "deficit": the
-    part of C's deficit against A in AUC that its two deepest ranks cause; "top": the part of a
-    metric's sum over all ranks that the first ten hold.
+    each recommender and a column for each metric; ranks beyond 100 are the tail. "share": the part
+    of B's metric that its ranks in the tail hold.
 
     >>> import pandas as pd
     >>> means = pd.DataFrame({"AUC": [3, 2, 1], "AP": [0.1, 0.3, 0.2], "NDCG": [1, 3, 2]}, [*"ABC"])
     >>> texts = worth_texts(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
-    >>> texts["best_auc"], texts["best_others"], float(texts["c_over_a"][0])
-    ('A', 'B', 2.0)
+    >>> texts["best_auc"], texts["best_others"], round(texts["step_ndcg"], 3)
+    ('A', 'B', 0.369)
     """
     ap, ndcg = metric("ap"), metric("ndcg")
     tail = {
@@ -74,10 +73,6 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         for parsed_metric in (ap, ndcg)
     }
     top = means.idxmax()
-    deficits = np.sort(ranks["C"]) - np.sort(ranks["A"])
-    top_shares = {
-        m.kind: float(m(np.arange(1, 11)).sum() / m.vector(n_items).sum()) for m in (ap, ndcg)
-    }
     return {
         "best_auc": top["AUC"],
         "best_others": " and ".join(top.drop("AUC").unique()),
@@ -85,18 +80,9 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
         "step_auc": 1 / (n_items - 1),
         "step_ndcg": float(ndcg(1) - ndcg(2)),
         "ndcg_last": float(ndcg(n_items)),
-        "ndcg_edge": float(ndcg(100)),
-        "ratio_ap": (float(ap(1) / ap(2)), ".0f"),
-        "ratio_ndcg": (float(ndcg(1) / ndcg(2)), ".2f"),
-        "c_over_a": (means["AP"]["C"] / means["AP"]["A"], ".1f"),
         "ap_a": (means["AP"]["A"], ".6f"),
         "ap_b": (means["AP"]["B"], ".6f"),
-        "tail_b": (tail["AP"], ".6f"),
-        "deficit": (float(deficits[-2:].sum() / deficits.sum()), ".0%"),
         "hundred": (float(metric("auc")(min(100, n_items), n_items)), ".2f"),
-        "auc_c": (float(metric("auc")(max(ranks["C"][0], 1), n_items)), ".3f"),
-        "top_ap": (top_shares["ap"], ".0%"),
-        "top_ndcg": (top_shares["ndcg"], ".1%"),
         "share_ap": (tail["AP"] / means["AP"]["B"], ".1%"),
         "share_ndcg": (tail["NDCG"] / means["NDCG"]["B"], ".0%"),
     }
@@ -134,12 +120,11 @@ def film_texts(intervals: Mapping[str, RankIntervals]) -> Texts:
 
 def worth_exercises(n_items: int) -> Texts:
     """Answers to the exercises on metrics. "half": the first rank worth at most a half; "steady":
-    the first x at which items at 1 and x are worth less than at 3 and 4, or 0; and means of two
-    recommenders, P and Q, on an instance with one relevant item and one with ten.
+    the first x at which items at 1 and x are worth less than at 3 and 4, or 0.
 
     >>> texts = worth_exercises(1_000)
-    >>> texts["half_ap"], texts["half_recall"], texts["steady_recall"], texts["p_recall"]
-    (2, 11, 11, (0.5, '.2f'))
+    >>> texts["half_ap"], texts["half_recall"], texts["steady_recall"]
+    (2, 11, 11)
     """
     metrics_by_name = {name: metric(name) for name in ("auc", "ap", "ndcg", "recall@10")}
     texts: Texts = {}
@@ -149,10 +134,4 @@ def worth_exercises(n_items: int) -> Texts:
         if m.of_set([1, n_items], n_items) < value:  # else never: the worth falls with the rank
             worse_ranks = (x for x in later_ranks if m.of_set([1, x], n_items) < value - 1e-12)
             texts[f"steady_{name.split('@')[0]}"] = next(worse_ranks)
-    sets = {"p": [[1], [*range(11, 21)]], "q": [[11], [1, 2, 3, 4, *range(11, 17)]]}
-    for recommender, kind in (
-        (recommender, kind) for recommender in sets for kind in ("recall", "precision")
-    ):
-        values = [metric(f"{kind}@10").of_set(instance) for instance in sets[recommender]]
-        texts[f"{recommender}_{kind}"] = (float(np.mean(values)), ".2f")
     return texts

@@ -204,9 +204,8 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
 
 def start_texts() -> Texts:
     """How often X and Y miss the top ten of ten negatives, drawn without replacement, and how many
-    of their films are in the last tenth and the lower half of the bundled MovieLens 1M; from which
-    numbers of negatives the order of Y and each start of X by Recall@10 is right; and the shares of
-    the list above a film that misses with probability one half and one tenth.
+    of their films are in the last tenth of the list; and from which numbers of negatives the order
+    of Y and each start of X by Recall@10 is right.
 
     >>> texts = start_texts()
     >>> 1 < texts["starts_from"] <= texts["starts_to"] < 1_393
@@ -224,14 +223,9 @@ def start_texts() -> Texts:
     reached = [m for m in right_from if m is not None]
     missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
     n = candidates
-    last = {
-        f"{part}_{k}": int(((r - 1) / (n - 1) > share).sum())
-        for k, r in (("x", x), ("y", y))
-        for part, share in (("tenth", 0.9), ("half", 0.5))
-    }
-    places = {f"place_{k}": (share**0.1, ".0%") for k, share in (("half", 0.5), ("tenth", 0.1))}
+    last = {f"tenth_{k}": int(((r - 1) / (n - 1) > 0.9).sum()) for k, r in (("x", x), ("y", y))}
     starts = {"starts_from": min(reached), "starts_to": max(reached), "seeds": len(reached)}
-    return {**starts, **missed, **last, **places}
+    return {**starts, **missed, **last}
 
 
 def tie_spread(intervals: RankIntervals) -> float:
@@ -272,13 +266,9 @@ def ties_texts(
     return {
         **orders,
         "loose": loose,
-        "auc_low": (auc["pessimistic"], ".1f"),
-        "auc_mean": (auc["mean"], ".1f"),
-        "auc_high": (auc["optimistic"], ".1f"),
         "auc_other": (other, ".1f"),
         "win_share": ((other - low) / (high - low) if high > low else 1.0, ".0%", "down"),
         "recall_move": "does not change" if abs(move) < 5e-4 else f"changes by {move:.3f} points",
-        "sampled_move": (recall["optimistic", "sampled"] - recall["pessimistic", "sampled"], ".0f"),
         "sampled_mean": (recall["mean", "sampled"] / 100, ".1%"),
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
         "sampled_high": (recall["optimistic", "sampled"], ".1f"),
@@ -286,7 +276,6 @@ def ties_texts(
         "many": int(has_many_ties.sum()),
         "tied_share": (share, ".0%"),
         "tie_sd": (100 * tie_spread(tied), ".2f"),
-        "envelope": (100 * share * np.sqrt(has_many_ties.sum() / 12) / n.size, ".2f"),
     }
 
 

@@ -99,8 +99,6 @@ def rank_texts(protocol: Protocol, rank: int, most: int) -> Texts:
         "first": (float(pmf[0]), ".0%"),
         "mean": (float(protocol.mean(rank)), ".2f"),
         "factor": ((n - 1 - m) / (n - 2), ".3f"),
-        "ap_exact": (1 / rank, ".3f"),
-        "ap_sampled": (float(naive("ap", protocol).expected(rank)), ".2f"),
     }
 
 
