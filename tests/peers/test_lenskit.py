@@ -1,9 +1,6 @@
 """LensKit: its own metrics of lists of all items, and ours (`make test-graphs`)."""
 
 import pytest
-
-pytest.importorskip("lenskit", reason="make test-graphs has it")
-
 from lenskit.als import ImplicitMFScorer
 from lenskit.batch import recommend
 from lenskit.data import ItemListCollection, UserIDKey, from_interactions_df

@@ -1,13 +1,11 @@
 """PyTorch Lightning: our metric in the hooks of its module (`make test-graphs`)."""
 
+import lightning
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2", reason="RecBole needs an older one")
-lightning = pytest.importorskip("lightning", reason="make test-graphs has it")
-
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
-from torchmetrics.functional.retrieval import retrieval_normalized_dcg  # noqa: E402
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics.functional.retrieval import retrieval_normalized_dcg
 
 
 @pytest.fixture

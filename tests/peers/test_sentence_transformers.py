@@ -2,20 +2,17 @@
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2", reason="RecBole needs an older one")
-pytest.importorskip("sentence_transformers", reason="make test-graphs has it")
-
-from sentence_transformers import SentenceTransformer  # noqa: E402
-from sentence_transformers.sentence_transformer.evaluation import (  # noqa: E402
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.evaluation import (
     InformationRetrievalEvaluator,
     RerankingEvaluator,
 )
-from sentence_transformers.sentence_transformer.losses import (  # noqa: E402
+from sentence_transformers.sentence_transformer.losses import (
     MultipleNegativesRankingLoss,
 )
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 WORDS = [f"w{number}" for number in range(150)]
 
