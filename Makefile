@@ -114,10 +114,9 @@ test-peers: .venv-peers/peers.installed
 conformance: .venv-peers/peers.installed
 	.venv-peers/bin/python -m sampled_book.experiments.conformance $(ARGS)
 
-# PyTorch for PyKEEN is gigabytes, and newer than the one that RecBole takes.
+# PyTorch for these libraries is gigabytes, and newer than the one that RecBole takes.
 test-graphs: .venv-graphs/graphs.installed
-	.venv-graphs/bin/python -m pytest tests/peers/test_pykeen.py tests/peers/test_ogb.py \
-		tests/peers/test_conformance.py $(ARGS)
+	.venv-graphs/bin/python -m pytest tests/peers $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)

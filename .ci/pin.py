@@ -53,7 +53,7 @@ ALONE = {
     ),
     "graphs": (
         ["parquet", "graphs"], [*TESTING], X86, "3.11 on Linux (x86-64)",
-        "For `make graph-ranks` and `test-graphs`: PyKEEN needs a newer PyTorch than RecBole.",
+        "For `make graph-ranks` and `test-graphs`: libraries with a newer PyTorch than RecBole's.",
     ),
     "release": (
         ["release"], [], (), ANY,

@@ -6,6 +6,7 @@ from ast import literal_eval
 import numpy as np
 import pytest
 from implicit.als import AlternatingLeastSquares
+from implicit.evaluation import ranking_metrics_at_k, train_test_split
 from scipy.sparse import csr_matrix
 
 
@@ -45,3 +46,19 @@ def test_negatives_of_ncf_in_the_three_lines_of_the_how_to(split, naive, shown):
         best = model.recommend(user, None, N=50, filter_already_liked_items=False, items=items)[0]
         row = log.frame[log.frame["user"] == user].iloc[0]
         assert best.tolist().index(item) == row["n_better"]
+
+
+def test_loop_ranks_all_items_as_implicits_evaluation_does(ratings, added, column):
+    counts = np.ones(len(ratings)), (ratings["user"].to_numpy(), ratings["item"].to_numpy())
+    train, test = train_test_split(csr_matrix(counts, dtype=np.float32), 0.8, random_state=4)
+    model = AlternatingLeastSquares(factors=8, iterations=3, random_state=1, num_threads=1)
+    model.fit(train, show_progress=False)
+    found = added("users = np.flatnonzero", model=model, train=train, test=test)["found"]
+    theirs = ranking_metrics_at_k(model, train, test, K=10, show_progress=False, num_threads=1)
+    estimates = column(found, "estimate")
+    assert estimates["ndcg@10"] == pytest.approx(theirs["ndcg"], abs=1e-12)
+    assert column(found, "reported") == estimates
+    assert test.getnnz(axis=1).max() > 1
+    assert found.frame["users"].iloc[0] < 80  # the others have no item in the test
+    # implicit's AUC takes what is not among the first ten as half right, and is another number.
+    assert abs(estimates["auc"] - theirs["auc"]) > 0.01

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
+from ogb.linkproppred import Evaluator
 
-torch = pytest.importorskip("torch", reason="make test-graphs has it")
-pytest.importorskip("ogb", reason="make test-graphs has it")
-
-from ogb.linkproppred import Evaluator  # noqa: E402
-
-from sampled_metrics import readers  # noqa: E402
-from sampled_metrics.ranking.intervals import RankIntervals  # noqa: E402
+from sampled_metrics import readers
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 def places(rows):

@@ -1,22 +1,22 @@
 """PyKEEN: its evaluators' ranks and metrics, and what we read of them (`make test-graphs`)."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from pykeen.datasets import Nations
+from pykeen.evaluation import RankBasedEvaluator, SampledRankBasedEvaluator
+from pykeen.models import DistMult, MarginalDistributionBaseline
+from pykeen.training import SLCWATrainingLoop
+from pykeen.triples import TriplesFactory
 
-torch = pytest.importorskip("torch", minversion="2", reason="RecBole needs an older one")
-pytest.importorskip("pykeen", reason="make test-graphs has it")
-
-from pykeen.datasets import Nations  # noqa: E402
-from pykeen.evaluation import RankBasedEvaluator, SampledRankBasedEvaluator  # noqa: E402
-from pykeen.models import DistMult, MarginalDistributionBaseline  # noqa: E402
-
-import sampled_metrics as sm  # noqa: E402
-from sampled_book.experiments import graphs  # noqa: E402
-from sampled_metrics import readers  # noqa: E402
-from sampled_metrics.ranking.exact import exact_ranks  # noqa: E402
-from sampled_metrics.ranking.intervals import RankIntervals  # noqa: E402
+import sampled_metrics as sm
+from sampled_book.experiments import graphs
+from sampled_metrics import readers
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.intervals import RankIntervals
 
 logging.getLogger("pykeen").setLevel(logging.ERROR)
 
@@ -136,3 +136,41 @@ def test_the_bundled_ranks_of_the_baseline_are_those_of_pykeen():
         assert np.array_equal(fresh.n_better, kept.n_better)
         assert np.array_equal(fresh.n_tied, kept.n_tied)
         assert np.array_equal(fresh.n_candidates, kept.n_candidates)
+
+
+@pytest.fixture(scope="module")
+def towns():
+    """Triples of 300 entities, mostly within one of 15 groups: too many for negatives to repeat."""
+    rng = np.random.default_rng(5)
+    heads = rng.integers(0, 300, 4000)
+    tails = (heads % 15 + 15 * rng.integers(0, 20, 4000)) % 300
+    tails = np.where(rng.random(4000) < 0.2, rng.integers(0, 300, 4000), tails)
+    triples = np.unique(np.column_stack([heads, rng.integers(0, 2, 4000), tails]), axis=0)
+    whole = TriplesFactory.from_labeled_triples(triples.astype(str))
+    training, validation, testing = whole.split([0.8, 0.1, 0.1], random_state=1)
+    return SimpleNamespace(training=training, validation=validation, testing=testing)
+
+
+def test_loop_reports_all_entities_and_sampled_ones_of_a_trained_model(
+    towns, added, column, corrected
+):
+    model = DistMult(triples_factory=towns.training, embedding_dim=16, random_seed=3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    loop = SLCWATrainingLoop(model=model, triples_factory=towns.training, optimizer=optimizer)
+    loop.train(triples_factory=towns.training, num_epochs=15, use_tqdm=False)
+    names = {"rr": "mrr", "hit@10": "hits@10"}
+
+    def both(evaluator, known):
+        results = evaluated(evaluator, model, towns)
+        found = added("rows = readers.pykeen", evaluator=evaluator, known=known)["found"]
+        reported = {ours: results.get_metric(theirs) for ours, theirs in names.items()}
+        # PyKEEN adds reciprocal ranks in single precision.
+        assert column(found, "reported") == pytest.approx(reported, abs=1e-7)
+        return found, reported
+
+    found, exact = both(RankBasedEvaluator(clear_on_finalize=False), None)
+    assert column(found, "estimate") == column(found, "reported")
+    known = [towns.training.mapped_triples, towns.validation.mapped_triples]
+    found, reported = both(sampled(towns, 50), known)
+    corrected(found, exact)
+    assert reported["rr"] > exact["rr"] + 0.05

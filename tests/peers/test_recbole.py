@@ -16,8 +16,8 @@ LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "
 
 
 @pytest.fixture
-def fitted(ratings, tmp_path, monkeypatch):
-    """A function that fits a model of RecBole, and returns its trainer and the test data."""
+def made(ratings, tmp_path, monkeypatch):
+    """A function that makes a trainer of RecBole, and the three parts of the data."""
     monkeypatch.chdir(tmp_path)  # RecBole writes its logs into the folder it is run in
     monkeypatch.setattr(sys, "argv", ["tests"])  # and reads options from the command line
     (tmp_path / "tiny").mkdir()
@@ -25,14 +25,14 @@ def fitted(ratings, tmp_path, monkeypatch):
     named = ratings.assign(user="u" + ratings["user"].astype(str)).rename(columns=columns)
     named.to_csv(tmp_path / "tiny" / "tiny.inter", sep="\t", index=False)
 
-    def fit(model, mode="uni100", **options):
+    def make(model, mode="uni100", **options):
         settings = {
             "data_path": str(tmp_path),
             "epochs": 2,
             "use_gpu": False,
             "state": "ERROR",
             "show_progress": False,
-            "metric_decimal_place": 12,
+            "metric_decimal_place": 16,
             "metrics": ["Recall", "MRR", "NDCG", "Hit", "GAUC"],
             "topk": [10],
             "valid_metric": "MRR@10",
@@ -46,11 +46,48 @@ def fitted(ratings, tmp_path, monkeypatch):
         train, valid, test = data_preparation(config, dataset)
         built = get_model(config["model"])(config, train._dataset).to(config["device"])
         trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, built)
+        return trainer, train, valid, test
+
+    yield make
+    logging.getLogger().handlers.clear()
+
+
+@pytest.fixture
+def fitted(made):
+    """A function that fits a model of RecBole, and returns its trainer and the test data."""
+
+    def fit(model, mode="uni100", **options):
+        trainer, train, valid, test = made(model, mode, **options)
         trainer.fit(train, valid, verbose=False, show_progress=False)
         return trainer, test
 
-    yield fit
-    logging.getLogger().handlers.clear()
+    return fit
+
+
+@pytest.mark.parametrize("mode", ["full", "uni100"])
+def test_loop_reports_each_epoch_of_recboles_own_training(made, added, column, corrected, mode):
+    trainer, train, valid_data, _ = made("BPR", mode, epochs=3, learning_rate=0.03)
+    scores, history = [], {}
+    ran = added("def report(epoch", trainer=trainer, valid_data=valid_data, history=history)
+
+    def called(epoch, valid_score):
+        scores.append(valid_score)
+        ran["report"](epoch, valid_score)
+
+    trainer.fit(train, valid_data, verbose=False, show_progress=False, callback_fn=called)
+    assert list(history) == [0, 1, 2]
+    for epoch, (theirs, found) in history.items():
+        reported = column(found, "reported")
+        expected = {"ndcg@10": theirs["ndcg@10"], "rr@10": theirs["mrr@10"]}
+        assert reported == pytest.approx(expected, abs=1e-12)
+        if mode == "full":
+            assert theirs["mrr@10"] == scores[epoch]  # which RecBole computed before
+            assert column(found, "estimate") == pytest.approx(expected, abs=1e-12)
+    assert len({theirs["ndcg@10"] for theirs, _ in history.values()}) == 3
+    if mode == "uni100":
+        every_item = made("BPR", "full")[2]
+        exact = trainer.evaluate(every_item, load_best_model=False)
+        corrected(found, {"ndcg@10": exact["ndcg@10"], "rr@10": exact["mrr@10"]})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from implicit.als import AlternatingLeastSquares
 from implicit.nearest_neighbours import TFIDFRecommender
 from rectools import Columns
 from rectools.dataset import Dataset
-from rectools.metrics import MRR, NDCG, HitRate, Recall, calc_metrics
+from rectools.metrics import MAP, MRR, NDCG, HitRate, Recall, calc_metrics
 from rectools.models import ImplicitALSWrapperModel, ImplicitItemKNNWrapperModel
 
 import sampled_metrics as sm
@@ -140,3 +140,20 @@ def test_ids_of_two_kinds_are_named(split):
         readers.rectools(reco, other)
     with pytest.raises(ValueError, match="the ids of its users are of another kind, and text in"):
         readers.rectools(reco, other, drawn, unscored="tied last")
+
+
+@pytest.mark.parametrize("last", [1, 3])
+def test_loop_ranks_all_items_as_rectools_does(ratings, added, column, last):
+    is_test = ratings["time"] > ratings.groupby("user")["time"].transform("max") - last
+    is_known = ratings["item"].isin(ratings[~is_test]["item"])
+    parts = ratings[~is_test], ratings[is_test & is_known], {}
+    train, interactions, _ = tables(parts, "text")
+    reco = recommended(train)
+    found = added("rows = readers.rectools(reco", reco=reco, interactions=interactions)["found"]
+    own = {"recall@10": Recall(10), "ndcg@10": METRICS["ndcg@10"], "ap": MAP(1000)}
+    expected = calc_metrics(own, reco=reco, interactions=interactions)
+    estimates = column(found, "estimate")
+    assert {name: estimates[name] for name in own} == pytest.approx(expected, abs=1e-12)
+    assert column(found, "reported") == estimates
+    assert found.frame["users"].tolist() == [interactions[Columns.User].nunique()] * 4
+    assert (interactions[Columns.User].value_counts().max() > 1) == (last > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -33,6 +34,8 @@ REFERENCE = ["book/api.md", "book/commands.md", LABORATORY]
 NOT_RUN = ["pip install ."]
 #: What is run in tests/peers, with the libraries that it is about.
 PEERS = "{code-block} python"
+#: The fixture of tests/peers/conftest.py that runs the blocks of a page.
+PEER_FIXTURES = {"book/library/libraries.md": "shown", "book/library/loop.md": "added"}
 #: How a block begins that names what the page is found by.
 INDEX = "{index} ! "
 #: How a block begins that shows a file.
@@ -83,11 +86,23 @@ def write(block: Block) -> None:
     Path(match[1]).write_text(match[2], encoding="utf-8")
 
 
+def begun_by_peers(path: str) -> list[str]:
+    """How the blocks of a page begin that tests in tests/peers run, by a fixture of the page."""
+    calls = re.compile(rf'\b{PEER_FIXTURES.get(path, "none")}\(\s*"([^"]+)"')
+    files = sorted((ROOT / "tests/peers").glob("test_*.py"))
+    return [begins for file in files for begins in calls.findall(file.read_text(encoding="utf-8"))]
+
+
+def run_by_peers(path: str, block: Block) -> bool:
+    return any(map(block.text.startswith, begun_by_peers(path)))
+
+
 class Page:
     """Runs the blocks of one page, one after the other, in the current folder."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capsys: pytest.CaptureFixture[str], path: str = "page") -> None:
         self.capsys, self.names = capsys, {"__name__": "__main__"}
+        self.path = path
         self.printed: str | None = None
 
     def run(self, block: Block) -> None:
@@ -136,8 +151,11 @@ class Page:
         self.names = test.globs
 
     def elsewhere(self, block: Block) -> None:
-        """A test in tests/peers says that it runs the block, and this is Python of three lines."""
-        assert len(compile(block.text, "page", "exec").co_names) > 3, f"line {block.line}"
+        """A test in tests/peers runs the block, and this is Python of three lines."""
+        assert run_by_peers(self.path, block), f"line {block.line}: no test of tests/peers runs it"
+        nodes = ast.walk(ast.parse(block.text))
+        names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        assert names, f"line {block.line}"
         assert len(block.text.splitlines()) == 3, f"line {block.line}"
 
 
@@ -147,9 +165,17 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    running = Page(capsys)
+    running = Page(capsys, path)
     kinds = [running.run(block) or block.kind for block in blocks_of(page(path))]
     assert {"sh", "python", PEERS} & set(kinds)
+
+
+@pytest.mark.parametrize("path", PEER_FIXTURES)
+def test_the_tests_of_other_libraries_each_run_one_block_of_the_page(path: str) -> None:
+    blocks = [block.text for block in blocks_of(page(path)) if block.kind == PEERS]
+    for begins in begun_by_peers(path):
+        assert sum(text.startswith(begins) for text in blocks) == 1, begins
+    assert len(set(begun_by_peers(path))) == len(blocks) > 4
 
 
 @pytest.mark.parametrize("path", TUTORIALS)
@@ -193,6 +219,7 @@ def test_the_pages_show_every_command() -> None:
         ("```text\n2\n```\n", "no command is before"),
         ("```sh\nsampled-metrics example toy\n```\n\n```text\ntoy\n```\n", "line 5"),
         ("```{code-block} text\nuser\n1\n```\n", "with its name as caption"),
+        ("```{code-block} python\na = b\nc = d\ne = f\n```\n", "no test of tests/peers runs it"),
     ],
 )
 def test_what_is_wrong_with_a_page_is_found(

@@ -119,12 +119,13 @@ def test_the_lowest_versions_are_those_of_pyproject():
         holds(pinned.values(), line)
 
 
-def test_the_peers_have_pins_of_their_own():
-    """RecBole needs versions that the rest does not, and gigabytes."""
-    pinned = [release for release, _ in pins("constraints-peers.txt")[""]]
-    for line in requirements("parquet", "peers"):
+@pytest.mark.parametrize("name", ["peers", "graphs"])
+def test_the_peers_have_pins_of_their_own(name):
+    """RecBole needs versions that the rest does not, PyKEEN others, and both gigabytes."""
+    pinned = [release for release, _ in pins(f"constraints-{name}.txt")[""]]
+    for line in requirements("parquet", name):
         holds(pinned, line)
-    recipe = re.search(r"(?m)^test-peers:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    recipe = re.search(rf"(?m)^test-{name}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
     assert "pytest tests/peers" in recipe[1]
     assert "peers" not in (ROOT / ".ci/run").read_text()
 
