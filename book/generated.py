@@ -109,7 +109,7 @@ SOURCES = "% sources"
 def with_results(text: str) -> str:
     """Replace each line of :data:`RESULTS` by the table of the kinds of cases that it names.
 
-    The line of :data:`SOURCES` becomes a list of links for each library.
+    The line of :data:`SOURCES` becomes a folded list of links for each library.
     """
     bundled = conformance.bundled()
     versions = bundled.groupby("library")["version"].first()
@@ -124,10 +124,11 @@ def with_results(text: str) -> str:
         ]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
-    lines = []
+    lines = [":::{dropdown} The lines in each library's source"]
     for library, rows in conformance.sources().groupby("library", sort=False):
         lines.append(f"- {library} {versions[library]}")
         lines += [f"  - {_source(row)}" for row in rows.itertuples()]
+    lines.append(":::")
     text = re.sub(rf"(?m)^{SOURCES}$", lambda _: "\n".join(lines), text)
     return re.sub(rf"(?m)^{RESULTS}(.*)$", table, text)
 
