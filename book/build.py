@@ -226,12 +226,15 @@ def stage(book: Book, folder: Path, replace: Mapping[Path, Path]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     left_out = shutil.ignore_patterns("chapters", "*.py", "__pycache__", ".ipynb_checkpoints")
     shutil.copytree(book.root / "book", folder / "book", ignore=left_out)
+    # The extensions of the book's own are part of what the site is made from.
+    config = yaml.safe_load((book.root / "_config.yml").read_text(encoding="utf-8"))
+    for name, path in config.get("sphinx", {}).get("local_extensions", {}).items():
+        shutil.copy2(book.root / path / f"{name}.py", folder / path)
     for chapter, executed in replace.items():
         shutil.copy2(executed, folder / chapter.relative_to(book.root))
     generated.add_pages(folder)
     shutil.copy2(book.root / "_toc.yml", folder)
     (folder / "llms.txt").write_text(generated.outline(folder), encoding="utf-8")
-    config = yaml.safe_load((book.root / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
     (folder / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import metadata
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import yaml
@@ -101,10 +102,15 @@ def command_sections() -> str:
 
 #: Where on its page a table of other libraries' results is written, and the kinds of cases in it.
 RESULTS = "% results:"
+#: Where on that page the lines of the libraries' source are listed.
+SOURCES = "% sources"
 
 
 def with_results(text: str) -> str:
-    """Replace each line of :data:`RESULTS` by the table of the kinds of cases that it names."""
+    """Replace each line of :data:`RESULTS` by the table of the kinds of cases that it names.
+
+    The line of :data:`SOURCES` becomes a folded list of links for each library.
+    """
     bundled = conformance.bundled()
     versions = bundled.groupby("library")["version"].first()
     cells = conformance.by_kind(bundled)
@@ -118,7 +124,20 @@ def with_results(text: str) -> str:
         ]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
+    lines = [":::{dropdown} The lines in each library's source"]
+    for library, rows in conformance.sources().groupby("library", sort=False):
+        lines.append(f"- {library} {versions[library]}")
+        lines += [f"  - {_source(row)}" for row in rows.itertuples()]
+    lines.append(":::")
+    text = re.sub(rf"(?m)^{SOURCES}$", lambda _: "\n".join(lines), text)
     return re.sub(rf"(?m)^{RESULTS}(.*)$", table, text)
+
+
+def _source(row: Any) -> str:
+    """A link to a line of source, or the reason why there is none."""
+    if row.source:
+        return f"[{row.behaviour}]({row.source})"
+    return f"{row.behaviour}: no line, because {row.reason}"
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:

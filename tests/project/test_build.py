@@ -109,6 +109,15 @@ def test_a_chapter_stays_fresh_when_only_times_caches_and_outputs_change(book):
     assert changed(book, before) == set()
 
 
+def test_the_site_is_made_with_the_books_own_extensions(book):
+    (book.root / "_config.yml").write_text("sphinx: {local_extensions: {tags: book}}\n")
+    (book.root / "book" / "tags.py").write_text("x = 1\n")
+    (book.root / "book" / "other.py").write_text("x = 1\n")
+    build.stage(book, book.build / "stage", {})
+    staged = book.build / "stage" / "book"
+    assert [path.name for path in staged.glob("*.py")] == ["tags.py"]
+
+
 @pytest.mark.parametrize(
     ("file", "stale"),
     [

@@ -126,6 +126,10 @@ def test_the_figure_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ROOT / path == figure.FIGURE
     made_from = (ROOT / path).read_text(encoding="utf-8").splitlines()[-1]
     assert figure.ingredients() in made_from, "run make book and make figure"
+    # The same as a picture, for previews of links.
+    picture = figure.PICTURE.read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert figure.ingredients().encode() in picture, "run make book and make figure"
 
 
 def test_paths_named_exist() -> None:

@@ -1,6 +1,7 @@
 """The table of what other libraries make of the forty cases, and the page that shows it."""
 
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -85,6 +86,51 @@ def test_the_page_shows_for_each_library_how_many_cases_are_right() -> None:
             n_right = sum(right(CASES[row.case], row.value) for row in asked)
             expected[name, kind] = f"{n_right} of {len(asked)}" if asked else "not there"
     assert {key: cell.partition(":")[0] for key, cell in shown.items()} == expected
+
+
+SOURCES = conformance.sources()
+ADDRESS = re.compile(r"https://github\.com/[\w-]+/[\w-]+/blob/([\w.-]+)/[\w./-]+\.\w+#L[1-9]\d*")
+
+
+def test_each_kind_in_which_a_library_differs_has_a_line_of_source_or_a_reason() -> None:
+    differs = {
+        (row.library, CASES[row.case].kind)
+        for row in BUNDLED.itertuples()
+        if row.result != conformance.NOT_THERE and not right(CASES[row.case], row.value)
+    }
+    explained = {
+        (row.library, kind) for row in SOURCES.itertuples() for kind in row.kinds.split(";")
+    }
+    assert explained == differs
+    linked = set(SOURCES.loc[SOURCES["source"] != "", "library"])
+    assert linked == {library for library, _ in differs}
+    assert list(dict.fromkeys(SOURCES["library"])) == list(conformance.LIBRARIES)
+
+
+def test_a_line_of_source_has_an_address_at_a_tag_or_commit() -> None:
+    versions = BUNDLED.groupby("library")["version"].first()
+    for row in SOURCES.itertuples():
+        assert row.behaviour
+        assert bool(row.source) != bool(row.reason)
+        if row.source:
+            match = ADDRESS.fullmatch(row.source)
+            assert match, row.source
+            if "/usnistgov/trec_eval/" not in row.source:  # another program, inside pytrec_eval
+                tags = versions[row.library], f"v{versions[row.library]}"
+                assert match[1] in tags or re.fullmatch("[0-9a-f]{40}", match[1]), row.source
+
+
+def test_the_page_lists_these_lines_under_the_library_and_its_version() -> None:
+    text = generated.with_results(PAGE.read_text(encoding="utf-8"))
+    assert generated.SOURCES not in text
+    lines = text.splitlines()
+    for name, version in BUNDLED.groupby("library")["version"].first().items():
+        first = lines.index(f"- {name} {version}") + 1
+        own = SOURCES[SOURCES["library"] == name]
+        for line, row in zip(lines[first : first + len(own)], own.itertuples(), strict=True):
+            assert line.startswith(f"  - {'[' if row.source else ''}{row.behaviour}")
+            assert (row.source or row.reason) in line
+        assert not lines[first + len(own)].startswith("  - ")
 
 
 def test_a_cell_names_what_is_not_exact() -> None:

@@ -36,6 +36,8 @@ from ..data import bundle
 
 #: Where the bundled table is.
 BUNDLE = Path(__file__).parents[1] / "data" / "conformance.csv"
+#: Where in the libraries' source the results that are not exact come from.
+SOURCES = BUNDLE.with_name("conformance_sources.csv")
 #: The result of a case that a library's evaluator cannot be asked.
 NOT_THERE = "not there"
 
@@ -54,6 +56,21 @@ def bundled() -> pd.DataFrame:
     'exact'
     """
     return pd.read_csv(BUNDLE)
+
+
+def sources() -> pd.DataFrame:
+    """Lines of the libraries' source that the results in :func:`bundled` come from.
+
+    A row has the library, the kinds of cases that the line decides, separated by semicolons, what
+    it does, and its address, or else the reason why there is none. The address names the tag of
+    the version that was tried. Where no tag could be read, it names a commit whose file is the same
+    as the released one, byte for byte. The lines were read by hand: check them when a version
+    changes.
+
+    >>> sources().set_index("behaviour").loc["NDCG: ideal of k relevant items", "library"]
+    'rectools'
+    """
+    return pd.read_csv(SOURCES, keep_default_na=False)
 
 
 def tried(library: str) -> pd.DataFrame:
@@ -83,16 +100,19 @@ def by_kind(table: pd.DataFrame) -> pd.DataFrame:
     >>> by_kind(bundled()).loc["scikit-learn", "constant scorer"]
     '2 of 4: 2 worst place'
     """
-    answered = {case.name: case.answer is not None for case in cases()}
     kinds = {case.name: case.kind for case in cases()}
     table = table.assign(kind=table["case"].map(kinds))
-    right = table["result"].eq("exact") | (
-        table["result"].eq("refused") & ~table["case"].map(answered).astype(bool)
-    )
-    table["result"] = table["result"].mask(right, "right")
+    table["result"] = table["result"].mask(_right(table), "right")
     cells = table.groupby(["library", "kind"])["result"].agg(_cell).unstack()
     order = [library for library in LIBRARIES if library in cells.index]
     return cells.loc[order, list(dict.fromkeys(kinds.values()))]
+
+
+def _right(table: pd.DataFrame) -> pd.Series:
+    """Whether a result is the exact answer, or a refusal of what has none."""
+    answered = {case.name: case.answer is not None for case in cases()}
+    refused = table["result"].eq("refused") & ~table["case"].map(answered).astype(bool)
+    return table["result"].eq("exact") | refused
 
 
 def _cell(results: pd.Series) -> str:
