@@ -31,7 +31,7 @@ def site_address(repository: str) -> str:
 
     >>> site_address("https://github.com/Somebody/sampled-metrics")
     'https://somebody.github.io/sampled-metrics/'
-    >>> site_address("https://github.com/OWNER/sampled-metrics")
+    >>> site_address(f"https://github.com/{PLACEHOLDER}/sampled-metrics")
     ''
     """
     match = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+)/?", repository)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -132,3 +133,16 @@ def corrected() -> Callable[[Estimates, dict[str, float]], None]:
             assert abs(row["estimate"] - value) < abs(row["reported"] - value) / 2, name
 
     return check
+
+
+@pytest.fixture(scope="session")
+def run_read() -> Callable[..., Any]:
+    """A function that reads a run as a row of the page on small corpora says."""
+
+    def read(begins: str, **given: Any) -> Any:
+        text = (PAGES / "corpus.md").read_text(encoding="utf-8")
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| {begins}")]
+        expression = re.findall(r"`([^`]+)`", row.split(" | ")[1])[0]
+        return eval(expression, {"json": json, **given})
+
+    return read

@@ -1,5 +1,7 @@
 """sentence-transformers: its evaluators, and ours (`make test-graphs`)."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,8 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, pre_tokenizers
+
+import sampled_metrics as sm
 
 WORDS = [f"w{number}" for number in range(150)]
 
@@ -83,3 +87,28 @@ def test_loop_corrects_what_the_evaluator_of_reranking_reports(
     relevant = {query: {f"d{n}"} for n, query in enumerate(queries)}
     exact = InformationRetrievalEvaluator(queries, corpus, relevant)(model)["cosine_ndcg@10"]
     corrected(found, {"ndcg@10": exact})
+
+
+def test_the_predictions_of_the_evaluator_are_a_run_over_one_corpus(
+    texts, model, tmp_path, run_read, column
+):
+    corpus, queries = texts
+    relevant = {query: {f"d{n}"} for n, query in enumerate(queries)}
+    evaluator = InformationRetrievalEvaluator(
+        queries, corpus, relevant, map_at_k=[len(corpus)], write_predictions=True
+    )
+    reported = evaluator(model, str(tmp_path))["cosine_ndcg@10"]
+    (path,) = tmp_path.glob("*.jsonl")
+    with path.open(encoding="utf-8") as file:
+        run = run_read("predictions of an evaluator of sentence-transformers", file=file)
+    qrels = {query: dict.fromkeys(documents, 1) for query, documents in relevant.items()}
+    grown = sm.readers.ranx({"model": run}, qrels, corpus_size=[len(corpus), 6_000])
+    found = sm.estimate(grown, ["ndcg@10"]).frame
+    assert found["reported"].tolist() == pytest.approx([reported] * 2, abs=1e-12)
+    assert found["estimate"][0] == found["reported"][0] > found["estimate"][1]
+    with path.open(encoding="utf-8") as file:
+        cut = [json.loads(line) for line in file]
+    cut[0]["results"].pop()
+    run[cut[0]["query_id"]] = {d["corpus_id"]: d["score"] for d in cut[0]["results"]}
+    with pytest.raises(ValueError, match="must rank the whole sub-corpus"):
+        sm.readers.ranx({"model": run}, qrels, corpus_size=6_000)

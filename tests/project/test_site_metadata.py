@@ -101,7 +101,7 @@ def test_the_address_follows_from_the_repository_as_the_citations_does():
 
 
 def test_without_an_owner_nothing_is_absolute(build):
-    site = build("https://github.com/OWNER/sampled-metrics")
+    site = build(f"https://github.com/{site_metadata.PLACEHOLDER}/sampled-metrics")
     assert not (site / "sitemap.xml").exists()
     for path, image in [
         ("index.html", "_static/fig-index.png"),
