@@ -360,6 +360,10 @@ class Comparison(_Evaluated):
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
         ``with_estimates``.
+    log : Log, optional
+        What was compared; None for a sub-corpus.
+    assumptions : mapping of (str, str) to str
+        The assumption of each pair's range.
 
     See Also
     --------
@@ -382,6 +386,35 @@ class Comparison(_Evaluated):
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)
+    log: Log | None = field(default=None, kw_only=True)
+    assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
+
+    def certificate(self, path: str | Path, first: str, second: str) -> Path:
+        """Write a pair's proved range, `first` less `second`, to a file that ``verify.py`` checks.
+
+        A range without 0 proves which one is better. The file holds the users at each two sampled
+        ranks; else it is as in :meth:`Estimates.certificate`, and so is its scope, except that
+        there may be any number of users. Verdicts with a limit on the steepness are out of scope.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        first, second : str
+            The recommenders.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ValueError
+            If there is no such pair, or its range is out of scope.
+        """
+        from .evaluation import certificates
+
+        return put(Path(path), certificates.encoded_pair(self, first, second))
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
