@@ -360,10 +360,8 @@ class Comparison(_Evaluated):
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
         ``with_estimates``.
-    log : Log, optional
-        What was compared; None for a sub-corpus.
-    assumptions : mapping of (str, str) to str
-        The assumption of each pair's range.
+    log, assumptions : Log and mapping of (str, str) to str, optional
+        What was compared, except for a sub-corpus, and the assumption of each pair's range.
 
     See Also
     --------
@@ -393,24 +391,8 @@ class Comparison(_Evaluated):
         """Write a pair's proved range, `first` less `second`, to a file that ``verify.py`` checks.
 
         A range without 0 proves which one is better. The file holds the users at each two sampled
-        ranks; else it is as in :meth:`Estimates.certificate`, and so is its scope, except that
-        there may be any number of users. Verdicts with a limit on the steepness are out of scope.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write.
-        first, second : str
-            The recommenders.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ValueError
-            If there is no such pair, or its range is out of scope.
+        ranks. It is a ValueError if the range is out of scope, as in :meth:`Estimates.certificate`,
+        where however a pair may have any number of users.
         """
         from .evaluation import certificates
 

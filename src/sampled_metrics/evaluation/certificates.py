@@ -1,18 +1,16 @@
 """Certificates of proved ranges: files that ``verify.py`` checks without this package.
 
-A certificate holds the bets of one range as decimals. The range is of a recommender's metric, or of
-the difference of two; then each stake is on a sum of two bets, one for each recommender.
-
+A certificate holds the bets of one range as decimals; for a pair each stake is on two of them.
 Rounding could violate an inequality, and a verifier that looks at some ranks only needs slack. So
 each certificate y is raised by `_RAISED` over the number of users, which lowers the logarithm of
-the wealth by about `_RAISED`, for sums up to four times that. The range of the file is that much
-wider than the printed one, and rounded outwards.
+the wealth by about `_RAISED`, or for a pair by up to four times that. The range of the file is that
+much wider than the printed one, and rounded outwards.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +35,8 @@ from .sample import Sample
 _RAISED = 0.02
 #: Decimals of functions, of slopes and certificates, and of the ends of the range.
 _FUNCTION, _PRICE, _END = 12, 15, 9
+#: Weights of the bets under each assumption, the weakest first.
+Weights = Mapping[Assumption | None, float]
 #: Evidence beyond what an end needs, against rounding of logarithms.
 _MARGIN = 1e-6
 
@@ -57,50 +57,42 @@ def encoded(estimates: Estimates, metric: str | None, recommender: str | None) -
         raise ValueError(f"{row['metric']} has no proved range: no certificate can be written")
     assumed = None if row["assumption"] == NONE else estimates.settings["assumed"].conditions[0]
     names, confidence = [row["recommender"]], estimates.settings["confidence"]
-    return _written(content(log, parsed(row["metric"]), names, {assumed: 1.0}, confidence))
+    found = content(log, parsed(row["metric"]), names, {assumed: 1.0}, confidence)
+    return json.dumps(found).encode()
 
 
 def encoded_pair(comparison: Comparison, first: str, second: str) -> bytes:
     """The file of the range of the first metric less the second."""
     log, assumptions, settings = comparison.log, comparison.assumptions, comparison.settings
-    if log is None:
-        raise ValueError("a certificate needs the result of compare on a log of sampled ranks")
-    if not {(first, second), (second, first)} & assumptions.keys():
-        names = ", ".join(log.recommenders)
-        raise ValueError(f"a pair must be two of {names}, got {first} and {second}")
-    name = assumptions.get((first, second)) or assumptions[second, first]
-    weights = [*bet_weights(*settings["assumed"].conditions or [None]).items()]
-    until = [assumption_name(assumed) for assumed, _ in weights].index(name) + 1
-    metric, confidence = parsed(settings["metric"]), settings["confidence"]
-    weights_used = dict(weights[:until])
-    found = content(log, metric, [first, second], weights_used, confidence, len(assumptions))
-    return _written(found)
-
-
-def _written(found: dict[str, Any]) -> bytes:
-    return json.dumps(found, indent=None, separators=(", ", ": ")).encode()
+    name = assumptions.get((first, second)) or assumptions.get((second, first))
+    if log is None or name is None:
+        raise ValueError(f"no sampled ranks of {first} and {second} were compared")
+    assumed = [each for each in settings["assumed"].conditions if isinstance(each, Assumption)]
+    weights = [*bet_weights(assumed[0] if assumed else None).items()]
+    used = dict(weights[: [assumption_name(each) for each, _ in weights].index(name) + 1])
+    metric, shared = parsed(settings["metric"]), (settings["confidence"], len(assumptions))
+    return json.dumps(content(log, metric, [first, second], used, *shared)).encode()
 
 
 @one_thread
 def content(
     log: Log,
     metric: Metric,
-    names: Sequence[str],
-    weights: Mapping[Assumption | None, float],
+    names: list[str],
+    weights: Weights,
     confidence: float,
     n_ranges: int = 1,
 ) -> dict[str, Any]:
     """The content of a certificate, which was checked; ValueError out of its scope.
 
-    `weights` are those of the bets under each assumption, the weakest first. The confidence is that
-    of `n_ranges` ranges together.
+    The confidence is that of `n_ranges` ranges together.
     """
     sample, is_pair, assumption = Sample(log), len(names) == 2, [*weights][-1]
     _check_scope(sample, metric, names, assumption)
     needed = identification.log_evidence_needed(confidence, n_ranges)
-    growth, users = needed * (bets.SUM_NEED if is_pair else 1.0), max(sample.users.values())
+    growth, users = needed * (bets.SUM_NEED if is_pair else 1.0), sample.users[names[0]]
     codes, counts = log._joint_counts(*names)
-    kinds = [code - 1 for code in codes]
+    kinds, ties = np.array(codes) - 1, np.stack([sample.better, sample.tied], axis=1)
     evidence: dict[int, bets.Evidence] = {}
     bet_rows, stakes = list[dict[str, Any]](), list[list[Any]]()
     for assumed, weight in weights.items():
@@ -108,32 +100,31 @@ def content(
         if not parts.parts:
             raise ValueError(f"metric must depend on the rank for a certificate, got {metric.name}")
         (part,) = parts.parts
-        built = _rounded(bets.build(parts, assumed, growth, users), users)
-        bounds, values = built.certificates[:, 0], _at_kinds(built.functions[0], sample)
+        built = bets.build(parts, assumed, growth, max(sample.users.values()))
+        functions = np.round(built.functions[0] @ basis(part.protocol).T, _FUNCTION)
+        slopes = np.round(built.slope, _PRICE)
+        bounds = np.round(built.certificates[:, 0] + _RAISED / users, _PRICE)
+        rows = [_tied(functions, above, tied, log.replacement) for above, tied in ties.tolist()]
+        values = np.stack(rows, axis=1)[:, kinds]
         for side in (1, -1):
             places = np.flatnonzero(built.sign == side)[np.newaxis]
             scales, less = np.ones(places.shape), np.zeros(places.size)
             if is_pair:  # equal slopes: each bet is multiplied by the slope of the other
-                sums = bets.Sums.of(built, bounds, bounds)
+                rounded = replace(built, slope=slopes, functions=[functions])
+                sums = bets.Sums.of(rounded, bounds, bounds)
                 places = np.stack([sums.over, sums.under][::side])
-                scales = built.slope[places[::-1]]
-                less = _floor(sums.less * built.slope[sums.under], _PRICE)
-            gains = sum(
-                scale[:, np.newaxis] * values[np.ix_(place, kind)]
-                for scale, place, kind in zip(scales, places, kinds, strict=True)
-            )
-            made = bets.Evidence.of(
-                np.full(less.size, side),
-                built.slope[places[0]] * scales[0],
-                (scales * bounds[places]).sum(axis=0) - less,
-                np.log(gains - less[:, np.newaxis]) @ counts,
-                users,
-                weight,
-            )
+                scales = slopes[places[::-1]]
+                less = _floor(sums.less * slopes[sums.under], _PRICE)
+            seen = values[places, np.arange(len(names))[:, np.newaxis]]
+            gains = np.einsum("ij,ijk->jk", scales, seen) - less[:, np.newaxis]
+            slope, mean = slopes[places[0]] * scales[0], (scales * bounds[places]).sum(axis=0)
+            signs, logs = np.full(less.size, side), np.log(gains) @ counts
+            made = bets.Evidence.of(signs, slope, mean - less, logs, users, weight)
             evidence[side] = made.combined(evidence.get(side))
             share = _text(_floor(weight / less.size, _FUNCTION), _FUNCTION)
-            for place, subtracted in zip((places + len(bet_rows)).T.tolist(), less, strict=True):
-                stakes.append([share, _text(subtracted, _PRICE), place])
+            for place, constant in zip((places + len(bet_rows)).T.tolist(), less, strict=True):
+                stakes.append([share, _text(constant, _PRICE), place])
+        columns = zip(built.sign, slopes, bounds, functions, strict=True)
         bet_rows += [
             {
                 "end": "low" if sign > 0 else "high",
@@ -141,9 +132,7 @@ def content(
                 "bound": _text(bound, _PRICE),
                 "function": [_text(value, _FUNCTION) for value in function],
             }
-            for sign, slope, bound, function in zip(
-                built.sign, built.slope, bounds, built.functions[0], strict=True
-            )
+            for sign, slope, bound, function in columns
         ]
     least, most = parts.span(sample.share(names[0]))
     least, most = (least - most, most - least) if is_pair else (least, most)
@@ -151,7 +140,6 @@ def content(
     high = evidence[-1].end(-1, needed + _MARGIN, most, least)
     if low > high:
         raise ValueError("the log contradicts the assumption at this confidence: no range is left")
-    columns = [column[kind] for kind in kinds for column in (sample.better, sample.tied)]
     found: dict[str, Any] = {
         "format": verify.FORMAT,
         "settings": {
@@ -165,8 +153,8 @@ def content(
             "alpha": _text(_floor(np.exp(-needed), _FUNCTION), _FUNCTION),
             "decreasing_to_rank": part.generators(assumption).top,
         },
-        "counts": np.stack([*columns, counts], axis=1).tolist(),
-        "range": [_text(_floor(low, _END), _END), _text(-_floor(-high, _END), _END)],
+        "counts": np.hstack([*ties[kinds], counts[:, np.newaxis]]).tolist(),
+        "range": [_text(_floor(low, _END), _END), _text(0.0 - _floor(-high, _END), _END)],
         "bets": bet_rows,
         "stakes": stakes,
     }
@@ -177,29 +165,8 @@ def content(
     return found
 
 
-def _rounded(built: bets.Bets, users: float) -> bets.Bets:
-    """Bets whose functions are given at each sampled rank, in the decimals of the file."""
-    functions = built.functions[0] @ basis(built.partition.parts[0].protocol).T
-    return replace(
-        built,
-        slope=np.round(built.slope, _PRICE),
-        functions=[np.round(functions, _FUNCTION)],
-        certificates=np.round(built.certificates + _RAISED / users, _PRICE),
-    )
-
-
-def _at_kinds(functions: np.ndarray, sample: Sample) -> np.ndarray:
-    """The values of bets on each kind of row, as in :class:`~sampled_metrics.bounds.parts.Rows`."""
-    columns = []
-    for above, tied in zip(sample.better.tolist(), sample.tied.tolist(), strict=True):
-        values = functions[:, above : above + tied + 1]
-        is_least = sample.replacement and tied > 1
-        columns.append(values.min(axis=1) if is_least else values.mean(axis=1))
-    return np.stack(columns, axis=1)
-
-
 def _check_scope(
-    sample: Sample, metric: Metric, names: Sequence[str], assumption: Assumption | None
+    sample: Sample, metric: Metric, names: list[str], assumption: Assumption | None
 ) -> None:
     """Name what a certificate does not cover."""
     log, users = sample.log, sample.users[names[0]]
@@ -225,6 +192,12 @@ def _check_scope(
 
 def _plain(assumption: Assumption | None) -> Assumption | None:
     return None if assumption is None else Assumption(head=assumption.head)
+
+
+def _tied(functions: np.ndarray, above: int, tied: int, replacement: bool) -> np.ndarray:
+    """The values of bets on a row, as in :class:`~sampled_metrics.bounds.parts.Rows`."""
+    values = functions[:, above : above + tied + 1]
+    return np.asarray(values.min(axis=1) if replacement and tied > 1 else values.mean(axis=1))
 
 
 def _floor(value: Any, digits: int) -> Any:
