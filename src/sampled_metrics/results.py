@@ -340,7 +340,7 @@ class Estimates(_Evaluated):
         >>> with TemporaryDirectory() as folder:
         ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
         ...     verify.main(path)  # doctest: +ELLIPSIS
-        {"recommender": "recommender", "metric": "rr", ...}
+        {"recommenders": ["recommender"], "metric": "rr", ...}
         the metric of recommender is in 0.0... to 0...
         proved: valid if the counts are genuine and the bets were fixed beforehand
         sha256 ...
