@@ -194,8 +194,11 @@ def _certificate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     path = files.add(Path(arguments.out), [arguments.log])
     log = read_log(arguments.log, **_given(arguments, "n_items n_negatives replacement"))
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    estimates = evaluation.estimate(log, [arguments.metric], **options)
-    estimates.certificate(path, arguments.metric, arguments.recommender)
+    if arguments.pair:
+        evaluation.compare(log, arguments.metric, **options).certificate(path, *arguments.pair)
+    else:
+        estimates = evaluation.estimate(log, [arguments.metric], **options)
+        estimates.certificate(path, arguments.metric, arguments.recommender)
     return verify.main(str(path))
 
 
@@ -520,7 +523,8 @@ COMMANDS = {
     ),
     "certificate": _Command(_certificate, options.certificate_options,
         "Write a proved range to a file that anybody can check without this package.",
-        "The file holds the users at each sampled rank and the bets that prove the range. The one "
+        "The range is of a metric or, with --pair, of a difference: without 0 it is a verdict. The "
+        "file holds the users at each sampled rank and the bets that prove the range. The one "
         "file verify.py of this package checks it with nothing but Python: python -m "
         "sampled_metrics.verify FILE, or python verify.py FILE. Its exit status is 0 if the range "
         "is proved, 1 if a claim does not hold, and 2 if the file is malformed.",

@@ -92,7 +92,10 @@ def gate_options(add: partial[None]) -> None:
 def certificate_options(add: partial[None]) -> None:
     add("LOG", "a CSV or Parquet file")
     _metric_option(add)
-    add("--recommender NAME", "whose range, where the log has several")
+    add_one = partial(add_option, add.args[0].add_mutually_exclusive_group())
+    add_one("--recommender NAME", "whose range, where the log has several")
+    add_one("--pair", "the range of recommender A's metric less that of B", action="store", nargs=2,
+        metavar=("A", "B"))
     add("--n-items N", "candidates of each user, the relevant item included, if the log has no "
         "column of this name")
     _design_options(add)

@@ -340,8 +340,8 @@ class Estimates(_Evaluated):
         >>> with TemporaryDirectory() as folder:
         ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
         ...     verify.main(path)  # doctest: +ELLIPSIS
-        {"recommender": "recommender", "metric": "rr", ...}
-        the metric is in 0.0... to 0...
+        {"recommenders": ["recommender"], "metric": "rr", ...}
+        the metric of recommender is in 0.0... to 0...
         proved: valid if the counts are genuine and the bets were fixed beforehand
         sha256 ...
         0
@@ -360,6 +360,8 @@ class Comparison(_Evaluated):
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
         ``with_estimates``.
+    log, assumptions : Log and mapping of (str, str) to str, optional
+        What was compared, except for a sub-corpus, and the assumption of each pair's range.
 
     See Also
     --------
@@ -382,6 +384,19 @@ class Comparison(_Evaluated):
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)
+    log: Log | None = field(default=None, kw_only=True)
+    assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
+
+    def certificate(self, path: str | Path, first: str, second: str) -> Path:
+        """Write a pair's proved range, `first` less `second`, to a file that ``verify.py`` checks.
+
+        A range without 0 proves which one is better. The file holds the users at each two sampled
+        ranks. It is a ValueError if the range is out of scope, as in :meth:`Estimates.certificate`,
+        where however a pair may have any number of users.
+        """
+        from .evaluation import certificates
+
+        return put(Path(path), certificates.encoded_pair(self, first, second))
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:

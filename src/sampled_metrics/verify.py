@@ -6,10 +6,11 @@ Proof. A bet is a function h > 0 of the sampled rank x. Its certificate y and sl
     E[h(x) | r] <= y + s M(r)    (for bets on the low end; y - s M(r) for the high end)
 
 at each true rank r; or, if ranks are assumed to decrease down to rank L, on average over the ranks
-1 to j for each j <= L, and at each r > L. If the mean metric of N users is at most c, the product
-over users of h(x) / (y + s c) has an expectation of at most 1, by the inequality of arithmetic and
-geometric means. So has the wealth: a sum of such products with weights that sum to at most 1. By
-Markov's inequality it reaches 1 / alpha with a probability of at most alpha.
+1 to j for each j <= L, and at each r > L. For a pair a low and a high bet are added: however x and
+x' depend on each other, E[s' h(x) + s h'(x') - d] <= s' y + s y' - d + s s' (M(r) - M(r')). If the
+mean metric of N users is at most c, the product over users of h(x) / (y + s c) has an expectation
+of at most 1, by the inequality of arithmetic and geometric means. So has the wealth, a weighted
+mean of such products. By Markov's inequality it is 1 / alpha or more with probability <= alpha.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ from typing import Any
 UP = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 ZERO, FORMAT = Decimal(0), "sampled-metrics certificate 1"
-TINY = Decimal("1e-25")  # more than the rounding, to the nearest, of logarithms and exponentials
-KEYS = "recommender metric k n_items n_negatives replacement confidence alpha decreasing_to_rank"
+TINY = Decimal("1e-25")  # more than the rounding, in any direction, of logarithms and powers
+KEYS = "recommenders metric k n_items n_negatives replacement confidence alpha decreasing_to_rank"
 
 
 class RefusedError(Exception):
@@ -38,33 +39,29 @@ class Certificate:
     """A certificate from JSON; ValueError or the like if it is malformed."""
 
     def __init__(self, content: Any) -> None:
-        named, keys = content["settings"], "format settings counts range bets"
-        _require(content["format"] == FORMAT and content.keys() == {*keys.split(" ")})
-        values = [named[key] for key in KEYS.split(" ")]
-        name, self.kind, k, self.n, self.m, self.replacement, *numbers, self.top = values
-        _require(len(named) == len(values) and type(name) is str)
+        values = [content["settings"][key] for key in KEYS.split(" ")]
+        names, self.kind, k, self.n, self.m, self.replacement, *numbers, self.top = values
+        self.name, self.is_pair = " less that of ".join(names), len(names) == 2
+        _require((content["format"], len(content), len(content["settings"])) == (FORMAT, 6, 9))
         self.counts, self.k = content["counts"], self.n if k is None else k
         whole = [self.n, self.m, self.top, self.k, *(each for row in self.counts for each in row)]
         _require(all(type(each) is int and 0 <= each <= 10**9 for each in whole))
-        _require(type(self.replacement) is bool and self.top <= self.n >= 2)
-        _require(0 < self.m <= (10**9 if self.replacement else self.n - 1))
-        plain, cut = ("auc", "accuracy"), ("precision", "recall", "hit")
-        _require(self.kind in ("ap", "ndcg", "rr", *(plain if k is None else cut)) and self.k > 0)
+        own = ("auc", "accuracy") if k is None else ("precision", "recall", "hit")
+        _require(self.replacement is True or (self.replacement is False and 0 < self.m < self.n))
+        _require(self.kind in ("ap", "ndcg", "rr", *own) and self.top <= self.n >= 2 and self.k > 0)
         self.pool, self.last = self.n - 1, 1 if self.kind == "accuracy" else min(self.k, self.n)
-        self.confidence, self.alpha = map(_number, numbers)
-        self.users = sum(users for _, _, users in self.counts)
-        self.low, self.high = map(_number, content["range"])
-        sign, names = {"low": 1, "high": -1}, ("weight", "slope", "bound")
-        self.bets, self.functions, self.bends = list[Any](), list[Any](), list[Any]()
-        for bet in content["bets"]:
-            self.bets.append((sign[bet["end"]], *(_number(bet[name]) for name in names)))
-            h = [*map(_number, bet["function"])]
-            bends = [abs(h[x] - 2 * h[x + 1] + h[x + 2]) for x in range(self.m - 1)]
-            self.functions.append(h)
-            self.bends.append([*accumulate(bends[::-1], max)][::-1])  # at a place or later
-        _require(self.users > 0 and all(row[0] + row[1] <= self.m for row in self.counts))
-        _require({len(h) for h in self.functions} == {self.m + 1})
-        self.expected, self.bend = (lru_cache(1 << 14)(f) for f in (self._expected, self._bend))
+        self.users, sizes = sum(row[-1] for row in self.counts), {len(row) for row in self.counts}
+        _require(sizes == {5 if self.is_pair else 3} and 0 < len(names) <= 2 and self.users > 0)
+        _require(all(sum(row[:2]) <= self.m >= sum(row[-3:-1]) for row in self.counts))
+        self.confidence, self.alpha, self.low, self.high = map(_number, numbers + content["range"])
+        sign, bets, places = {"low": 1, "high": -1}, content["bets"], range(self.m - 1)
+        self.bets = [(sign[b["end"]], _number(b["slope"]), _number(b["bound"])) for b in bets]
+        self.functions = functions = [[*map(_number, bet["function"])] for bet in bets]
+        _require({len(h) for h in functions} == {self.m + 1} and self.low <= self.high)
+        bends = [[abs(h[x] - 2 * h[x + 1] + h[x + 2]) for x in places] for h in functions]
+        self.bends = [[*accumulate(bend[::-1], max)][::-1] for bend in bends]  # at a place or later
+        self.stakes = [(_number(w), _number(d), indices) for w, d, indices in content["stakes"]]
+        self.means = lru_cache(1 << 14)(self._means)
 
     def metric(self, above: int, context: Context) -> Decimal:
         """The metric of an item with so many items above it, rounded as `context` says."""
@@ -76,72 +73,75 @@ class Certificate:
                 return (Decimal(2).ln() + tiny) / (Decimal(rank + 1).ln() - tiny)
             return 1 / Decimal({"ap": rank, "rr": rank, "precision": self.k}.get(self.kind, 1))
 
-    def _means(self, functions: list[Any], above: int, m: int, pool: int) -> list[Decimal]:
-        """Upper bounds of expected functions of how many of m draws are above; in context UP."""
-        first, last, back = max(0, m - pool + above), min(m, above), self.replacement
-        if back:
-            first, last = m * (above == pool), m * (above > 0)
+    def _means(self, above: int, less: int) -> list[Decimal]:
+        """Upper bounds of expected functions or, with `less` = 2 draws less, of bends; in UP."""
+        functions, m = self.bends if less else self.functions, max(self.m - less, 0)
+        back, pool = self.replacement, self.pool - less * (not self.replacement)
+        first = m * (above == pool) if back else max(0, m - pool + above)
         pmf = [Decimal(1)]  # up to a factor, with relative errors far below 1e-15
-        for x in range(first, last):
+        for x in range(first, m):
             more, fewer = (above, pool - above) if back else (above - x, pool - above - m + x + 1)
             pmf.append(pmf[-1] * ((m - x) * more) / ((x + 1) * fewer))
         total = sum(pmf) * (1 - Decimal("1e-15"))
-        return [sum(map(mul, pmf, h[first : last + 1]), ZERO) / total for h in functions]
+        return [sum(map(mul, pmf, h[first:]), ZERO) / total for h in functions]
 
-    def _expected(self, above: int) -> list[Decimal]:
+    def expected(self, above: int) -> list[Decimal]:
         """By how much each bet's expectation exceeds its bound; in context UP."""
-        means = self._means(self.functions, above, self.m, self.pool)
         metric = {1: -self.metric(above, DOWN), -1: self.metric(above, UP)}
-        rows = zip(means, self.bets, strict=True)
-        return [mean - y + slope * metric[sign] for mean, (sign, _, slope, y) in rows]
-
-    def _bend(self, above: int) -> list[Decimal]:
-        """How curved each expectation is, from this rank on: its second difference is m (m - 1) /
-        pool^2 times the expectation, with two draws less, of that of h; in context UP.
-        """
-        m, removed = self.m, 0 if self.replacement else 1
-        scale = Decimal(m * (m - 1)) / (self.pool * (self.pool - removed))
-        means = self._means(self.bends, above, max(m - 2, 0), self.pool - 2 * removed)
-        return [scale * mean for mean in means]
+        rows = zip(self.means(above, 0), self.bets, strict=True)
+        return [mean - y + slope * metric[sign] for mean, (sign, slope, y) in rows]
 
     def excess(self, start: int, stop: int) -> list[Decimal]:
-        """How far `expected` may be from its chord, the metric being convex; in context UP."""
-        width = stop - start
-        drop = self.metric(start, UP) - self.metric(start + 1, DOWN)
+        """Bound of `expected` less its chord. E[h] bends m (m - 1) / pool^2 times E[bend of h]."""
+        width, pairs = stop - start, self.pool * (self.pool - (not self.replacement))
+        scale = Decimal(self.m * (self.m - 1)) / pairs * width**2 / 8
+        drop = self.metric(start, UP) - self.metric(start + 1, DOWN)  # the metric is convex
         drop = (drop - self.metric(stop - 1, DOWN) + self.metric(stop, UP)) * width / 4
-        rows = zip(self.bend(start), self.bets, strict=True)
-        return [c * width**2 / 8 + drop * s for c, (_, _, s, _) in rows]
+        rows = zip(self.means(start, 2), self.bets, strict=True)
+        return [scale * bend + drop * slope for bend, (_, slope, _) in rows]
 
-    def check(self) -> None:
-        """Raise RefusedError unless the range is proved; extreme values need no wealth."""
-        is_valid = 0 < 2 * self.alpha <= 1 - self.confidence < 1 and 0 <= self.low <= self.high
-        _require(is_valid, "alpha is too large for the confidence, or the range is empty")
+    def check(self) -> str:
+        """What is proved, or RefusedError; extreme values need no wealth."""
+        _require(0 < 2 * self.alpha <= 1 - self.confidence < 1, "alpha is too large")
         _require(min(map(min, self.functions)) > 0, "a function is not positive")
-        _require(min(min(bet[1:3]) for bet in self.bets) >= 0, "a weight or a slope is negative")
-        is_low = self.low <= self.metric(self.pool, DOWN) or self._wealth(1, self.low) >= 1
-        is_high = self.high >= self.metric(0, UP) or self._wealth(-1, self.high) >= 1
+        worst, best = self.metric(self.pool, DOWN), self.metric(0, UP)
+        least, most = DOWN.fma(-self.is_pair, best, worst), UP.fma(-self.is_pair, worst, best)
+        is_low = self.low <= least or self._wealth(1, self.low) >= 1
+        is_high = self.high >= most or self._wealth(-1, self.high) >= 1
         _require(is_low and is_high, f"wealth below 1 / alpha: low {is_low}, high {is_high}")
         with localcontext(UP):
             self._check_averages()
             self._check_ranks(self.top, self.last - 1)  # no chord crosses the cut-off
             self._check_ranks(max(self.top, self.last), self.pool)
+        return f"the metric of {self.name} is in {self.low:f} to {self.high:f}"
 
     def _wealth(self, side: int, end: Decimal) -> Decimal:
         """Lower bound of alpha times the wealth on one side, against a mean metric of `end`."""
-        total = weights = ZERO
-        for (sign, weight, slope, y), h in zip(self.bets, self.functions, strict=True):
+        wealth = weights = ZERO
+        for weight, less, indices in self.stakes:
+            signs, slopes, bounds = zip(*(self.bets[index] for index in indices), strict=True)
+            if signs != ((side, -side) if self.is_pair else (side,)):
+                continue  # this bet is on the other end
+            scales = slopes[::-1] if self.is_pair else [1]
             with localcontext(UP):
-                mean, weights = y + sign * slope * end, weights + (sign == side) * weight
-            _require(mean > 0 and weights <= 1, "weights exceed 1, or a mean is negative")
+                mean = sum(map(mul, scales, bounds), side * end * slopes[0] * scales[0] - less)
+                weights, largest = weights + weight, mean**self.users * (1 + TINY)
             with localcontext(DOWN):
-                log = -self.users * (mean.ln() + TINY)
-                for above, tied, users in self.counts:
-                    # Ties are broken at random; with replacement several may be copies of one item.
-                    values, is_mean = h[above : above + tied + 1], tied < 2 or not self.replacement
-                    value = sum(values, ZERO) / len(values) if is_mean else min(values)
-                    log += users * (value.ln() - TINY)
-                total += (sign == side) * self.alpha * weight * (log - TINY).exp()
-        return total
+                lows = (min(self.functions[index]) for index in indices)
+                least = min(mean, sum(map(mul, scales, lows), -less))
+                _require(least > 0 <= min(weight, *slopes) and weights <= 1, "a stake is invalid")
+                gain = self.alpha * weight / largest
+                for *ranks, users in self.counts:
+                    values = map(self._value, indices, ranks[::2], ranks[1::2])
+                    gain *= sum(map(mul, scales, values), -less) ** users * (1 - TINY)
+                wealth += gain
+        return wealth
+
+    def _value(self, index: int, above: int, tied: int) -> Decimal:
+        """A bet's value for a user; ties are broken at random, or several may be of one item."""
+        values = self.functions[index][above : above + tied + 1]
+        is_least = self.replacement and tied > 1
+        return min(values) if is_least else sum(values, ZERO) / len(values)
 
     def _check_ranks(self, first: int, last: int) -> None:
         """The inequality with each of `first` to `last` items above; in context UP."""
@@ -185,12 +185,12 @@ def main(path: str) -> int:
     """Check a file, print what it proves with a digest, and return the exit status."""
     try:
         content = json.loads(Path(path).read_text("utf-8"))
-        Certificate(content).check()
+        claim = Certificate(content).check()
     except Exception as problem:  # all that a malformed file leads to
         print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
         return 1 if isinstance(problem, RefusedError) else 2
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
-    print(f"{json.dumps(content['settings'])}\nthe metric is in {' to '.join(content['range'])}")
+    print(f"{json.dumps(content['settings'])}\n{claim}")
     print("proved: valid if the counts are genuine and the bets were fixed beforehand")
     print(f"sha256 {digest.hexdigest()}")
     return 0

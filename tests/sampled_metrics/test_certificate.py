@@ -31,7 +31,7 @@ def log_of(n=200, m=20, users=1_000, replacement=True, seed=0, tied=0):
 
 
 def certified(log, metric, assumption=None, confidence=0.95):
-    return content(log, sm.metric(metric), log.recommenders[0], assumption, confidence)
+    return content(log, sm.metric(metric), log.recommenders, {assumption: 1.0}, confidence)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,9 @@ def test_what_was_altered_is_refused(assumption):
     assert status(altered(found, "settings", "confidence", value="0.99")) == 1
     for bet in range(len(found["bets"])):
         assert status(altered(found, "bets", bet, "bound", value=less)) == 1
-        assert status(altered(found, "bets", bet, "weight", value="0.16")) == 1  # sum above 1
+        assert status(altered(found, "stakes", bet, 0, value="0.16")) == 1  # sum above 1
+        assert status(altered(found, "stakes", bet, 0, value="-0.1")) == 1
+        assert status(altered(found, "stakes", bet, 1, value="99")) == 1  # no longer positive
         assert status(altered(found, "bets", bet, "slope", value="-1")) == 1
         assert status(altered(found, "bets", bet, "function", 3, value="-0.5")) == 1
         everywhere = lambda values: [more(value) for value in values]  # noqa: E731
@@ -164,7 +166,10 @@ def test_the_assumption_is_needed_for_what_it_proves():
     (("settings", "extra"), 1), (("counts",), []), (("counts",), [[1, 2]]), (("bets",), []),
     (("counts", 0, 0), 21), (("counts", 0, 2), -3), (("counts", 0, 2), "3"), (("range",), ["0"]),
     (("range", 0), "Infinity"), (("bets", 0, "end"), "middle"), (("bets", 0, "function"), ["1"]),
-    (("bets", 0, "weight"), "0.1" * 99), (("bets", 0), {}), (("settings",), []),
+    (("stakes", 0, 0), "0.1" * 99), (("bets", 0), {}), (("settings",), []), (("stakes", 0), []),
+    (("stakes", 0, 2), [99]), (("stakes", 0, 2), ["0"]), (("settings", "recommenders"), [1]),
+    (("settings", "recommenders"), []), (("settings", "recommenders"), ["A", "B"]),
+    (("settings", "recommenders"), ["A", "B", "C"]), (("counts", 0), [1, 2, 3, 4, 5]),
 ])  # fmt: skip
 def test_malformed_files_have_status_2(found, path, value, tmp_path, capsys):
     file = tmp_path / "cert.json"
@@ -290,11 +295,11 @@ def test_a_bound_is_accepted_just_above_the_largest_expectation_only(metric, rep
         averages = [sum(gains[:j]) / j for j in range(1, top + 1)]
         largest = float(max([*averages, *gains[top:]]))
         for bound, expected in ((largest + 1e-9, 0), (largest - 1e-9, 1)):
-            bet = {"end": end, "weight": "1", "slope": f"{float(slope):.3f}",
-                   "bound": f"{bound:.12f}", "function": function}  # fmt: skip
-            settings = {"recommender": "A", "metric": kind, "k": k, "n_items": n, "n_negatives": m,
-                        "replacement": replacement, "confidence": "0.95", "alpha": "0.025",
-                        "decreasing_to_rank": top}  # fmt: skip
+            bet = {"end": end, "slope": f"{float(slope):.3f}", "bound": f"{bound:.12f}",
+                   "function": function}  # fmt: skip
+            settings = {"recommenders": ["A"], "metric": kind, "k": k, "n_items": n,
+                        "n_negatives": m, "replacement": replacement, "confidence": "0.95",
+                        "alpha": "0.025", "decreasing_to_rank": top}  # fmt: skip
             file = {"format": verify.FORMAT, "settings": settings, "counts": [[0, 0, 10**9]],
-                    "range": ["0", "1"], "bets": [bet]}  # fmt: skip
+                    "range": ["0", "1"], "bets": [bet], "stakes": []}  # fmt: skip
             assert status(file) == expected

@@ -1,14 +1,17 @@
 """Certificates of proved ranges: files that ``verify.py`` checks without this package.
 
-A certificate holds the bets of one range as decimals. Rounding could violate an inequality, and a
-verifier that looks at some ranks only needs slack. So each certificate y is raised by `_RAISED`
-over the number of users, which lowers the logarithm of the wealth by about `_RAISED`. The range of
-the file is that much wider than the printed one, and rounded outwards.
+A certificate holds the bets of one range as decimals; for a pair each stake is on two of them.
+Rounding could violate an inequality, and a verifier that looks at some ranks only needs slack. So
+each certificate y is raised by `_RAISED` over the number of users, which lowers the logarithm of
+the wealth by about `_RAISED`, or for a pair by up to four times that. The range of the file is that
+much wider than the printed one, and rounded outwards.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,19 +21,22 @@ from .._confidence import NONE, PROVED
 from .._threads import one_thread
 from ..adaptive import Adaptive
 from ..bounds import bets, identification
-from ..bounds.assumption import Assumption
+from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import basis
 from ..log.compact import Log
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Weighted
-from ..results import Estimates
+from ..results import Comparison, Estimates
+from .judging import bet_weights
 from .sample import Sample
 
 #: Certificates are raised by this over the number of users.
 _RAISED = 0.02
 #: Decimals of functions, of slopes and certificates, and of the ends of the range.
 _FUNCTION, _PRICE, _END = 12, 15, 9
+#: Weights of the bets under each assumption, the weakest first.
+Weights = Mapping[Assumption | None, float]
 #: Evidence beyond what an end needs, against rounding of logarithms.
 _MARGIN = 1e-6
 
@@ -50,72 +56,107 @@ def encoded(estimates: Estimates, metric: str | None, recommender: str | None) -
     if row["warrant"] != PROVED:
         raise ValueError(f"{row['metric']} has no proved range: no certificate can be written")
     assumed = None if row["assumption"] == NONE else estimates.settings["assumed"].conditions[0]
-    confidence = estimates.settings["confidence"]
-    found = content(log, parsed(row["metric"]), row["recommender"], assumed, confidence)
-    return json.dumps(found, indent=None, separators=(", ", ": ")).encode()
+    names, confidence = [row["recommender"]], estimates.settings["confidence"]
+    found = content(log, parsed(row["metric"]), names, {assumed: 1.0}, confidence)
+    return json.dumps(found).encode()
+
+
+def encoded_pair(comparison: Comparison, first: str, second: str) -> bytes:
+    """The file of the range of the first metric less the second."""
+    log, assumptions, settings = comparison.log, comparison.assumptions, comparison.settings
+    name = assumptions.get((first, second)) or assumptions.get((second, first))
+    if log is None or name is None:
+        raise ValueError(f"no sampled ranks of {first} and {second} were compared")
+    assumed = [each for each in settings["assumed"].conditions if isinstance(each, Assumption)]
+    weights = [*bet_weights(assumed[0] if assumed else None).items()]
+    used = dict(weights[: [assumption_name(each) for each, _ in weights].index(name) + 1])
+    metric, shared = parsed(settings["metric"]), (settings["confidence"], len(assumptions))
+    return json.dumps(content(log, metric, [first, second], used, *shared)).encode()
 
 
 @one_thread
 def content(
-    log: Log, metric: Metric, recommender: str, assumption: Assumption | None, confidence: float
+    log: Log,
+    metric: Metric,
+    names: list[str],
+    weights: Weights,
+    confidence: float,
+    n_ranges: int = 1,
 ) -> dict[str, Any]:
-    """The content of a certificate, which was checked; ValueError out of its scope."""
-    sample = Sample(log)
-    _check_scope(sample, metric, recommender, assumption)
-    users = sample.users[recommender]
-    parts = sample.partition(metric, assumption)
-    if not parts.parts:
-        raise ValueError(f"metric must depend on the rank for a certificate, got {metric.name}")
-    (part,) = parts.parts
-    needed = identification.log_evidence_needed(confidence)
-    built = bets.build(parts, assumption, needed, max(sample.users.values()))
-    functions = np.round(built.functions[0] @ basis(part.protocol).T, _FUNCTION)
-    slopes = np.round(built.slope, _PRICE)
-    certificates = np.round(built.certificates[:, 0] + _RAISED / users, _PRICE)
-    kinds = np.flatnonzero(sample.counts[recommender])
-    counts = np.stack([sample.better, sample.tied, sample.counts[recommender]])[:, kinds]
-    counts = np.rint(counts).astype(np.int64).T
-    logs = np.log(
-        [_tied(functions, above, tied, log.replacement) for above, tied, _ in counts.tolist()]
-    )
-    evidence = bets.Evidence.of(built.sign, slopes, certificates, counts[:, 2] @ logs, float(users))
-    least, most = parts.span(sample.share(recommender))
-    low = evidence.end(1, needed + _MARGIN, least, most)
-    high = evidence.end(-1, needed + _MARGIN, most, least)
+    """The content of a certificate, which was checked; ValueError out of its scope.
+
+    The confidence is that of `n_ranges` ranges together.
+    """
+    sample, is_pair, assumption = Sample(log), len(names) == 2, [*weights][-1]
+    _check_scope(sample, metric, names, assumption)
+    needed = identification.log_evidence_needed(confidence, n_ranges)
+    growth, users = needed * (bets.SUM_NEED if is_pair else 1.0), sample.users[names[0]]
+    codes, counts = log._joint_counts(*names)
+    kinds, ties = np.array(codes) - 1, np.stack([sample.better, sample.tied], axis=1)
+    evidence: dict[int, bets.Evidence] = {}
+    bet_rows, stakes = list[dict[str, Any]](), list[list[Any]]()
+    for assumed, weight in weights.items():
+        parts = sample.partition(metric, assumed)
+        if not parts.parts:
+            raise ValueError(f"metric must depend on the rank for a certificate, got {metric.name}")
+        (part,) = parts.parts
+        built = bets.build(parts, assumed, growth, max(sample.users.values()))
+        functions = np.round(built.functions[0] @ basis(part.protocol).T, _FUNCTION)
+        slopes = np.round(built.slope, _PRICE)
+        bounds = np.round(built.certificates[:, 0] + _RAISED / users, _PRICE)
+        rows = [_tied(functions, above, tied, log.replacement) for above, tied in ties.tolist()]
+        values = np.stack(rows, axis=1)[:, kinds]
+        for side in (1, -1):
+            places = np.flatnonzero(built.sign == side)[np.newaxis]
+            scales, less = np.ones(places.shape), np.zeros(places.size)
+            if is_pair:  # equal slopes: each bet is multiplied by the slope of the other
+                rounded = replace(built, slope=slopes, functions=[functions])
+                sums = bets.Sums.of(rounded, bounds, bounds)
+                places = np.stack([sums.over, sums.under][::side])
+                scales = slopes[places[::-1]]
+                less = _floor(sums.less * slopes[sums.under], _PRICE)
+            seen = values[places, np.arange(len(names))[:, np.newaxis]]
+            gains = np.einsum("ij,ijk->jk", scales, seen) - less[:, np.newaxis]
+            slope, mean = slopes[places[0]] * scales[0], (scales * bounds[places]).sum(axis=0)
+            signs, logs = np.full(less.size, side), np.log(gains) @ counts
+            made = bets.Evidence.of(signs, slope, mean - less, logs, users, weight)
+            evidence[side] = made.combined(evidence.get(side))
+            share = _text(_floor(weight / less.size, _FUNCTION), _FUNCTION)
+            for place, constant in zip((places + len(bet_rows)).T.tolist(), less, strict=True):
+                stakes.append([share, _text(constant, _PRICE), place])
+        columns = zip(built.sign, slopes, bounds, functions, strict=True)
+        bet_rows += [
+            {
+                "end": "low" if sign > 0 else "high",
+                "slope": _text(slope, _PRICE),
+                "bound": _text(bound, _PRICE),
+                "function": [_text(value, _FUNCTION) for value in function],
+            }
+            for sign, slope, bound, function in columns
+        ]
+    least, most = parts.span(sample.share(names[0]))
+    least, most = (least - most, most - least) if is_pair else (least, most)
+    low = evidence[1].end(1, needed + _MARGIN, least, most)
+    high = evidence[-1].end(-1, needed + _MARGIN, most, least)
     if low > high:
         raise ValueError("the log contradicts the assumption at this confidence: no range is left")
-    digits = 10.0**_END
-    weight = np.floor(1e12 / (built.sign > 0).sum()) / 1e12
     found: dict[str, Any] = {
         "format": verify.FORMAT,
         "settings": {
-            "recommender": recommender,
+            "recommenders": [*names],
             "metric": metric.kind,
             "k": metric.k,
             "n_items": part.pool + 1,
             "n_negatives": part.m,
             "replacement": log.replacement,
             "confidence": _text(confidence, _FUNCTION),
-            "alpha": _text(np.floor(np.exp(-needed) * 1e12) / 1e12, _FUNCTION),
+            "alpha": _text(_floor(np.exp(-needed), _FUNCTION), _FUNCTION),
             "decreasing_to_rank": part.generators(assumption).top,
         },
-        "counts": counts.tolist(),
-        "range": [
-            _text(np.floor(max(low, 0.0) * digits) / digits, _END),
-            _text(np.ceil(min(high, 1.0) * digits) / digits, _END),
-        ],
-        "bets": [
-            {
-                "end": "low" if sign > 0 else "high",
-                "weight": _text(weight, _FUNCTION),
-                "slope": _text(slope, _PRICE),
-                "bound": _text(bound, _PRICE),
-                "function": [_text(value, _FUNCTION) for value in function],
-            }
-            for sign, slope, bound, function in zip(
-                built.sign, slopes, certificates, functions, strict=True
-            )
-        ],
+        "counts": np.hstack([*ties[kinds], counts[:, np.newaxis]]).tolist(),
+        "range": [_text(_floor(low, _END), _END), _text(0.0 - _floor(-high, _END), _END)],
+        "bets": bet_rows,
+        "stakes": stakes,
     }
     try:
         verify.Certificate(found).check()
@@ -125,11 +166,11 @@ def content(
 
 
 def _check_scope(
-    sample: Sample, metric: Metric, recommender: str, assumption: Assumption | None
+    sample: Sample, metric: Metric, names: list[str], assumption: Assumption | None
 ) -> None:
     """Name what a certificate does not cover."""
-    log, users = sample.log, sample.users[recommender]
-    learns = assumption is not None and users >= bets._LEARN
+    log, users = sample.log, sample.users[names[0]]
+    learns = assumption is not None and users >= bets._LEARN and len(names) == 1
     refusals = {
         "negatives must be uniform and fixed": not log.protocol.uniform
         or isinstance(log.protocol, (Adaptive, Weighted)),
@@ -157,6 +198,10 @@ def _tied(functions: np.ndarray, above: int, tied: int, replacement: bool) -> np
     """The values of bets on a row, as in :class:`~sampled_metrics.bounds.parts.Rows`."""
     values = functions[:, above : above + tied + 1]
     return np.asarray(values.min(axis=1) if replacement and tied > 1 else values.mean(axis=1))
+
+
+def _floor(value: Any, digits: int) -> Any:
+    return np.floor(value * 10.0**digits) / 10.0**digits
 
 
 def _text(value: float, digits: int) -> str:

@@ -293,7 +293,10 @@ def compare(
     settings["warrant"] = _confidence.PROVED if log.protocol.uniform else _confidence.LARGE_SAMPLE
     notes += options.note_on_exact_values(log, [parsed_metric])
     distinct_notes = tuple(dict.fromkeys(filter(None, notes)))
-    return Comparison(frame, settings, distinct_notes, source=source_of(log))
+    assumptions = {pair: judgement.assumption for pair, judgement in judgements.items()}
+    return Comparison(
+        frame, settings, distinct_notes, source=source_of(log), log=log, assumptions=assumptions
+    )
 
 
 def _checked_estimator(estimator: str, values: Values) -> list[str]:
