@@ -146,9 +146,6 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
             efficiency=arguments.efficiency,
             **options,
         )
-        if arguments.certificate is not None:
-            path = files.add(Path(arguments.certificate), [arguments.log])
-            estimates.certificate(path, None, arguments.recommender)
     if page_path is not None:
         from .report import pages
 

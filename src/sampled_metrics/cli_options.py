@@ -64,9 +64,6 @@ def estimate_options(add: partial[None]) -> None:
     add("--all", "a row for every estimator that the log allows and that has an interval")
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")
-    add("--certificate JSON", "also write the proved range of the one metric to a file that "
-        "python -m sampled_metrics.verify checks, or verify.py alone")
-    add("--recommender NAME", "which recommender's range, where the log has several")
     add("--efficiency",
         "say how many times as wide each range is as a lower bound for every method")
 
