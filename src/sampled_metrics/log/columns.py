@@ -106,7 +106,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
     if set(frame.columns) <= set(INPUT):
         return
     recommender, user = keys["recommender"], keys["user"]
-    group = recommender.codes * np.int64(len(user.values)) + user.codes
+    group = recommender.codes.astype(np.int64) * len(user.values) + user.codes
     group, _ = _factorized(pd.Series(np.broadcast_to(group, len(frame))), sort=True)
     n_groups = group.max() + 1
     if n_groups in (1, group.size):

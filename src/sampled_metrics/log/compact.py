@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import FloatArray, IntArray, span
+from .._validate import FloatArray, IntArray, as_intp, span
 from ..adaptive import Adaptive
 from ..numerics.betting import tally
 from ..protocol import Weighted
@@ -254,7 +254,7 @@ class Log:
                 weights = None
                 if self.weights is not None:
                     weights = self.weights[block] if user is None else self.weights[block][user]
-                code_counts += np.bincount(code.astype(np.intp, copy=False), weights, n_codes)
+                code_counts += np.bincount(as_intp(code), weights, n_codes)
         return counts[:, 1:].astype(np.int64)
 
     @cached_property
@@ -288,7 +288,7 @@ class Log:
         user_parts, code_parts = [], []
         for codes, size in zip(self.codes, self.sizes or self.codes, strict=True):
             present_users = np.flatnonzero(size)
-            n_rows = 1 if self.sizes is None else size[present_users].astype(np.intp)
+            n_rows = 1 if self.sizes is None else as_intp(size[present_users])
             user_parts.append(np.repeat(present_users, n_rows))
             code_parts.append(codes[present_users] if self.sizes is None else codes)
         names = np.repeat(
@@ -332,8 +332,9 @@ class Log:
                 values, counts = tallied(self._joint_codes(np.int64, names))
                 combinations = values.astype(np.int64)
             has_rows = combinations > 0  # code 0: users with rows under other recommenders only
-            kinds = np.unravel_index(combinations[has_rows], (n_codes,) * len(names))
-            self._joint[names] = [*kinds], counts[has_rows].astype(np.int64)
+            places = [n_codes**place for place in reversed(range(len(names)))]
+            kinds = [combinations[has_rows] // place % n_codes for place in places]
+            self._joint[names] = kinds, counts[has_rows].astype(np.int64)
         return self._joint[names]
 
     @cached_property
@@ -440,7 +441,7 @@ class Log:
                 continue
             rows: list[tuple[NDArray[Any], IntArray | None]] = []
             for slot, (recommender, size) in enumerate(zip(recommenders, presence, strict=True)):
-                user = np.repeat(np.arange(size.size), size.astype(np.intp))
+                user = np.repeat(np.arange(size.size), as_intp(size))
                 rows.append((self.codes[recommender][ends[slot] : ends[slot] + user.size], user))
                 ends[slot] += user.size
             yield block, rows
