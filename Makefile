@@ -12,6 +12,7 @@
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   ROUNDING=3 for products whose terms are added in an order drawn from seed 3;
+#                   INT32=1 for the library with NumPy's default integer at 32 bits;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
@@ -67,7 +68,7 @@ figure: book
 
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
 PYTEST = $(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal
-OTHERWISE = $(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )
+OTHERWISE = $(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )$(if $(INT32),$(RUN) -m tests.int32.run )
 
 check: lint
 	$(PYTEST) -q -m 'not once' $(ARGS)
@@ -89,6 +90,7 @@ test-kernel: $(VENV)/test.installed
 test-matrix:
 	$(MAKE) test ARGS='-m "" --hypothesis-profile=many --cov'
 	$(MAKE) test VENV=.venv-3.13 PYTHON=python3.13
+	$(MAKE) test INT32=1 ARGS='tests/sampled_metrics src/sampled_metrics'
 	$(MAKE) test-lowest
 	$(MAKE) test-kernel KERNEL=Nehalem
 	$(MAKE) test-kernel KERNEL=Haswell

@@ -69,6 +69,11 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
     return array.astype(np.int64, copy=False)
 
 
+def as_intp(values: NDArray[Any]) -> NDArray[np.intp]:
+    """Whole numbers in the type of indices, which some functions of NumPy do not cast to."""
+    return values.astype(np.intp, copy=False)
+
+
 def floats(values: ArrayLike, name: str) -> FloatArray:
     """`values` as float64; ValueError unless they are real numbers."""
     array = _array(values)

@@ -31,6 +31,7 @@ from ._threads import one_thread
 from ._validate import (
     FloatArray,
     IntArray,
+    as_intp,
     checked_confidence,
     generator,
     integer,
@@ -162,12 +163,13 @@ def audit(
     user, item, positive_pairs, n_users = _draws(negatives, n_items, positives)
     if n_users * n_items >= 2**62:
         raise ValueError(f"n_items must be < 2**62 / users, got {n_items} with {n_users} users")
-    keys = user * n_items + item
-    positive_keys = _distinct(positive_pairs[0] * n_items + positive_pairs[1])
+    keys = user.astype(np.int64, copy=False) * n_items + item
+    owner = positive_pairs[0].astype(np.int64, copy=False)
+    positive_keys = _distinct(owner * n_items + positive_pairs[1])
     is_positive = np.searchsorted(positive_keys, keys, "right") > np.searchsorted(
         positive_keys, keys
     )
-    n_candidates = n_items - np.bincount(positive_keys // n_items, minlength=n_users)
+    n_candidates = n_items - _counts(positive_keys // n_items, n_users)
     if (n_candidates[user] < 1).any():
         raise ValueError("positives must leave each user a candidate, got one with none")
     checks = [] if positives is None else [_positives(user, is_positive)]
@@ -219,6 +221,10 @@ def _distinct(values: IntArray) -> IntArray:
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]])
 
 
+def _counts(index: IntArray, size: int) -> IntArray:
+    return np.bincount(as_intp(index), minlength=size).astype(np.int64, copy=False)
+
+
 def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
     count, users = int(is_positive.sum()), _distinct(user[is_positive]).size
     finding = (
@@ -234,7 +240,7 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
     distinct, counts = np.unique(keys, return_counts=True)
     n_repeats = keys.size - distinct.size
     # Pairs of draws of a user are equal with probability 1 / n_candidates, pairwise independently.
-    n_draws = np.bincount(user, minlength=n_candidates.size)
+    n_draws = _counts(user, n_candidates.size)
     expected = float((n_draws * (n_draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
     if not replacement:
         finding = (
@@ -242,7 +248,7 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
             f"{expected:,.0f} pairs of draws would be equal with replacement"
         )
         return Check("duplicates", float(n_repeats), float(not n_repeats), finding)
-    pairs = int((counts * (counts - 1) // 2).sum())
+    pairs = int((counts.astype(np.int64, copy=False) * (counts - 1) // 2).sum())
     p_value = _two_sided(stats.poisson(expected), pairs, pairs - 1)
     finding = (
         f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
@@ -261,7 +267,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
     Two similar lists are likely to agree on their first item in some random order. Each user is
     compared with the first user that agrees on two consecutive orders.
     """
-    keys = _distinct(user * n_items + item)
+    keys = _distinct(user.astype(np.int64, copy=False) * n_items + item)
     user_index, code = (
         np.unique(keys // n_items, return_inverse=True)[1],
         pd.factorize(keys % n_items)[0],
@@ -270,9 +276,11 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
     starts, n_codes = np.append(0, np.cumsum(sizes)[:-1]), int(code.max()) + 1
     rng = np.random.default_rng(SEED)
     minhashes = [
-        np.minimum.reduceat(rng.permutation(n_codes)[code], starts) for _ in range(_ORDERS)
+        np.minimum.reduceat(rng.permutation(n_codes)[code], starts, dtype=np.int64)
+        for _ in range(_ORDERS)
     ]
-    list_keys = user_index * n_codes + code
+    first_key = np.arange(sizes.size, dtype=np.int64) * n_codes  # of each user
+    list_keys = first_key[user_index] + code
     list_keys.sort()
     largest, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
     for minhash, next_minhash in pairwise(minhashes):
@@ -281,7 +289,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
         )
         compared = first_users[group]
         rows = np.flatnonzero(compared[user_index] != user_index)
-        compared_keys = compared[user_index[rows]] * n_codes + code[rows]
+        compared_keys = first_key[compared[user_index[rows]]] + code[rows]
         is_shared = (
             list_keys[np.minimum(np.searchsorted(list_keys, compared_keys), list_keys.size - 1)]
             == compared_keys
@@ -315,9 +323,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
     while (root[root] != root).any():
         root = root[root]
     members = np.bincount(root, minlength=sizes.size)
-    items = np.bincount(
-        _distinct(root[user_index] * n_codes + code) // n_codes, minlength=sizes.size
-    )
+    items = _counts(_distinct(first_key[root[user_index]] + code) // n_codes, sizes.size)
     groups = np.flatnonzero(members > 1)
     if groups.size == 1 and members.max() >= 0.95 * sizes.size:
         sharing = "one list for all users"
@@ -364,7 +370,7 @@ def _power(
         keys = keys[keys // n_items < n_users]
         item_index = np.minimum(np.searchsorted(items, keys % n_items), items.size - 1)
         has_positives = items[item_index] == keys % n_items
-        return keys[has_positives] // n_items, kind_of_item[item_index[has_positives]]
+        return as_intp(keys[has_positives] // n_items), kind_of_item[item_index[has_positives]]
 
     (user, drawn_kind), (owner, positive_kind) = of(drawn_keys), of(positive_keys)
     m = np.bincount(user, minlength=n_users).astype(float)
@@ -490,8 +496,8 @@ def _number(
 def _binned(item: IntArray, n_items: int) -> tuple[IntArray, IntArray]:
     """Draws of each item, or of each stretch of items if there are few draws, and the sizes."""
     n_bins = min(n_items, max(2, item.size // _DRAWS_PER_BIN))
-    counts = np.bincount(item * n_bins // n_items, minlength=n_bins)
-    return counts, np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
+    ends = -(-np.arange(n_bins + 1, dtype=np.int64) * n_items // n_bins)
+    return _counts(item * n_bins // n_items, n_bins), np.diff(ends)
 
 
 def _items(
@@ -504,13 +510,13 @@ def _items(
     """The chi-square statistic over its expectation, from exact means and variances by bin."""
     counts, bin_sizes = _binned(drawn_keys % n_items, n_items)
     n_bins = counts.size
-    draws = np.bincount(drawn_keys // n_items, minlength=n_candidates.size).astype(np.float64)
+    draws = _counts(drawn_keys // n_items, n_candidates.size).astype(np.float64)
     # The number of each user's positives in each bin.
     cell, n_positives = np.unique(
         positive_keys // n_items * n_bins + positive_keys % n_items * n_bins // n_items,
         return_counts=True,
     )
-    owner, bin_index = cell // n_bins, cell % n_bins
+    owner, bin_index = cell // n_bins, as_intp(cell % n_bins)
     candidates = np.maximum(n_candidates, 1).astype(np.float64)
     corrected_draws = draws.copy()
     if not replacement:  # finite population correction

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.fft import next_fast_len
 from scipy.special import ndtr
 
-from ._validate import FloatArray, IntArray
+from ._validate import FloatArray, IntArray, as_intp
 from .estimators import Estimator
 from .protocol import fixed
 
@@ -187,7 +187,7 @@ class Differences:
         max_sums = int(_WORK / (n_draws.sum() * n_values)) if merged else 0
         if max_sums < _MERGED if merged else n_draws.sum() > np.log2(_SUMS):
             return None
-        rows = np.repeat(np.arange(n_draws.size), n_draws.astype(int))
+        rows = np.repeat(np.arange(n_draws.size), as_intp(n_draws))
         is_second = counts[rows] < 0
         if is_second.all() or not is_second.any():
             is_second = np.arange(rows.size) % 2 == 1

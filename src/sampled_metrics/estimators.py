@@ -224,8 +224,8 @@ def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatA
     # Bernstein's inequality, which draws without replacement obey, too.
     deviation = _RARE / 3
     deviation = deviation + np.sqrt(deviation**2 + 2 * _RARE * m * share * (1 - share))
-    low = np.floor(m * share - deviation).clip(0).astype(int)
-    high = np.ceil(m * share + deviation).clip(None, m).astype(int)
+    low = np.floor(m * share - deviation).clip(0).astype(np.int64)
+    high = np.ceil(m * share + deviation).clip(None, m).astype(np.int64)
     expectations, order = np.empty(share.size), np.argsort(share)
     for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
         counts = np.arange(low[part].min(), high[part].max() + 1)

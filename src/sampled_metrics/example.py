@@ -65,7 +65,7 @@ def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
         candidate_scores = np.take_along_axis(
             scores, np.column_stack([test, np.stack(negatives)]), axis=1
         )
-        ranks = exact_ranks(candidate_scores, np.zeros(n_users, dtype=int), None)
+        ranks = exact_ranks(candidate_scores, np.zeros(n_users, dtype=np.int64), None)
         table = {"recommender": name, "user": users, "n_better": ranks.n_better}
         rows.append(pd.DataFrame(table | {"n_tied": ranks.n_tied}))
     positives = np.column_stack([test, train])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import namespace, on_host, rows
-from ._validate import IntArray, as_written, integer, integers
+from ._validate import IntArray, as_intp, as_written, integer, integers
 from .evaluation import DEFAULT_METRICS, estimate
 from .log.columns import meaning, require_columns, whole_numbers
 from .log.read import read_log
@@ -429,7 +429,8 @@ def _kinds_of(
     """How many users there are of each kind."""
     edges, size = np.flatnonzero(np.diff(user, prepend=-1)), int(n_negatives.max()) + 1
     if edges.size == user.size and size**3 < 2**63:  # one relevant item each: a number for a kind
-        code, count = np.unique((n_negatives * size + better) * size + tied, return_counts=True)
+        code = (n_negatives.astype(np.int64, copy=False) * size + better) * size + tied
+        code, count = np.unique(code, return_counts=True)
         above, beside = np.divmod(code, size)
         total, above = np.divmod(above, size)
         *kinds, counts = (part.tolist() for part in (total, above, beside, count))
@@ -465,7 +466,7 @@ def _frame(
     frame = pd.DataFrame({"user": user, "n_better": better, "n_tied": tied})
     if protocol is not None:
         return frame
-    relevant = np.bincount(user)
+    relevant = np.bincount(as_intp(user))
     item = np.arange(len(user)) - np.repeat(np.cumsum(relevant) - relevant, relevant)
     return frame.assign(item=item, n_negatives=n_negatives, n_items=n_negatives + relevant[user])
 

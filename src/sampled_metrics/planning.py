@@ -23,7 +23,7 @@ from . import _progress
 from . import estimators as corrections
 from ._confidence import CONFIDENCE
 from ._threads import one_thread
-from ._validate import IntArray, integer, integers
+from ._validate import IntArray, as_intp, integer, integers
 from .adaptive import Adaptive
 from .bounds import bets
 from .bounds.assumption import Assumption, assumption_name
@@ -183,7 +183,7 @@ def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.Dat
     rows = []
     if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
         masses = [
-            np.asarray(np.bincount(ranks - 1, mass, pair.n_items), dtype=float)
+            np.asarray(np.bincount(as_intp(ranks - 1), mass, pair.n_items), dtype=float)
             for ranks, mass in zip(pair.ranks, pair.masses, strict=True)
         ]
         better, worse = masses if pair.difference > 0 else masses[::-1]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written
+from ._validate import FloatArray, IntArray, as_intp, as_written
 from .adaptive import Adaptive
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .numerics.newton import damped_newton
@@ -333,7 +333,7 @@ def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
     (1182, 1023, 1.0)
     """
     ranks = np.arange(1.0, mass.size + 1)
-    bucket = np.where(ranks <= 1024, ranks, 1024 + np.floor(np.log(ranks / 1024) * 100)).astype(int)
+    bucket = as_intp(np.where(ranks <= 1024, ranks, 1024 + np.floor(np.log(ranks / 1024) * 100)))
     share = np.bincount(bucket, mass)
     middle = np.bincount(bucket, mass * ranks)[share > 0] / share[share > 0]
     return np.round(middle).astype(np.int64), share[share > 0] / share.sum()

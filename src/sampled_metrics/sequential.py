@@ -641,7 +641,7 @@ class _State:
         if batch[-1] >= len(self._values):
             return False
         values[batch] = self._values[batch]
-        for scorer, scores in zip(scorers, self._scores.astype(int).tolist(), strict=True):
+        for scorer, scores in zip(scorers, self._scores.astype(np.int64).tolist(), strict=True):
             scorer.scores = scores
         return True
 
@@ -649,7 +649,7 @@ class _State:
         if self._path is None:
             return
         field, content = self._field, io.BytesIO()
-        scores = np.array([scorer.scores for scorer in scorers])
+        scores = np.array([scorer.scores for scorer in scorers], dtype=np.int64)
         state = np.array(self._mark), values[:done], scores, field.order, field.above, field.scored
         arrays: dict[str, Any] = dict(zip(_STATE, state, strict=True))
         np.savez(content, **arrays)

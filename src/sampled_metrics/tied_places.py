@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray
+from ._validate import FloatArray, IntArray, as_intp
 from .numerics import distributions
 
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
@@ -272,7 +272,7 @@ def _mixed_distinct(
     """
     pmf = np.empty((draws.size, size, width))
     for part in blocks((tied + 1) * width):
-        row = np.repeat(np.arange(part.stop - part.start), tied[part] + 1)
+        row = np.repeat(np.arange(part.stop - part.start), as_intp(tied[part] + 1))
         starts = np.cumsum(tied[part] + 1) - tied[part] - 1
         tied_above = np.arange(row.size) - starts[row]
         above = better[part][row] + tied_above
@@ -358,7 +358,7 @@ def spread(places: Places, n_possible: IntArray) -> tuple[IntArray, IntArray, Fl
     Of the tied candidates 0..within - 1 are above.
     """
     relevant = places.better.shape[1]
-    counts = n_possible.ravel()
+    counts = as_intp(n_possible.ravel())
     item_index = np.repeat(np.arange(counts.size), counts)
     tied_above = np.arange(item_index.size) - (np.cumsum(counts) - counts)[item_index]
     place = (np.arange(relevant) - places.first).ravel() + 1

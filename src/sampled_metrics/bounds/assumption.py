@@ -133,7 +133,7 @@ def checked_assumption(value: Assumption | str | None) -> Assumption | None:
 
 def doublings(top: int) -> IntArray:
     """Ranks before each whole doubling {1}, {2, 3}, ... of the first `top`, and in all."""
-    return np.asarray(2 ** np.arange(int(np.log2(top + 1)) + 1) - 1)
+    return np.asarray(2 ** np.arange(int(np.log2(top + 1)) + 1, dtype=np.int64) - 1)
 
 
 def assumption_name(assumption: Assumption | None) -> str:

@@ -251,7 +251,7 @@ def learnt(
         mean,
         (logs * stretch_counts).sum(axis=1),
         users,
-        zeros.astype(int),
+        zeros.astype(np.intp),
         zeros,
     )
 

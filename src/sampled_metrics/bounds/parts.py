@@ -155,6 +155,7 @@ def partition(
     >>> found.part.tolist(), [part.pool for part in found.parts]
     ([1, 1, 0], [2999, 1049])
     """
+    kinds = kinds.astype(np.int64, copy=False)
     negatives, relevant, position, items = kinds.T
     pools = items - relevant
     population = np.arange(len(kinds)) if population is None else population
@@ -274,7 +275,7 @@ class Rows:
             share = self._share[entries]
             least = np.flatnonzero((n_entries > 2) & part.protocol.replacement)
         base = int(self._x.max(initial=0)) + 1
-        code = self._entries[entries] * base + self._x[entries]
+        code = self._entries[entries].astype(np.int64, copy=False) * base + self._x[entries]
         code, pair = np.unique(code, return_inverse=True)
         return _Seen(rows, _given(parts, part, *np.divmod(code, base)), pair, starts, share, least)
 

@@ -231,7 +231,7 @@ def missed(
     0.5
     """
     ratios, variance, common = [], 0.0, 1.0
-    for (true, tested), n_users in zip(pairs, np.rint(users).astype(int).tolist(), strict=True):
+    for (true, tested), n_users in zip(pairs, map(int, np.rint(users).tolist()), strict=True):
         in_both = (true > 0) & (tested > 0)
         ratio = np.log(tested[in_both]) - np.log(true[in_both])
         common = min(common, float(true[in_both].sum()), float(tested[in_both].sum()))
@@ -254,7 +254,7 @@ def missed(
         # Ratios beyond half of the lattice are lowered to its end, or to 0: that lowers the bound.
         is_kept = ratio > -0.5 * half * cell
         place = np.minimum(ratio[is_kept], 0.5 * half * cell) / cell
-        low = np.floor(place).astype(np.int64)
+        low = np.floor(place).astype(np.intp)
         upper_share = np.expm1((place - low) * cell) / np.expm1(cell)
         user_mass = np.bincount(low % size, true[is_kept] * (1.0 - upper_share), size)
         user_mass += np.bincount((low + 1) % size, true[is_kept] * upper_share, size)

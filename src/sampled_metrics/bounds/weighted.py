@@ -160,7 +160,7 @@ def _columns(protocol: Weighted, metric: Metric, begin: tuple[int, ...], top: in
     last = np.arange(min(n, _EVERY))
     if n > _EVERY:
         steps = int(np.log(n / _EVERY) / np.log(_LONGER)) + 2
-        last = np.unique(np.append(last, np.geomspace(_EVERY, n, steps).astype(int) - 1))
+        last = np.unique(np.append(last, np.geomspace(_EVERY, n, steps).astype(np.intp) - 1))
     first = np.append(0, last[:-1] + 1)
     lower, upper = _between(protocol, last + 1, starts)
     # A stretch of ranks has the bounds of all its ranks.
@@ -209,7 +209,7 @@ def _by_share(protocol: Weighted, term: FloatArray, starts: IntArray) -> _Column
         for weights in (order[::-1], order)
     )
     rank_indices = np.unique(
-        np.append(np.arange(min(n, _EVERY)), np.geomspace(1, n, 200).astype(int) - 1)
+        np.append(np.arange(min(n, _EVERY)), np.geomspace(1, n, 200).astype(np.intp) - 1)
     )
     angles = np.linspace(0.0, 0.5 * np.pi, int(_FINE * np.pi * np.sqrt(m)) + 2)
     candidates = np.concatenate(

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from .. import estimators, priors
-from .._validate import FloatArray, IntArray
+from .._validate import FloatArray, IntArray, as_intp
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
@@ -140,7 +140,7 @@ class Fits:
         values = np.zeros((self.most, self.fewest + 1))
         for band in self.bands(metric):
             weights = self.weights(band) * sample.counts[recommender]
-            place_weights = np.bincount(sample.position, weights, band.last + 1)[
+            place_weights = np.bincount(as_intp(sample.position), weights, band.last + 1)[
                 band.first : band.last + 1
             ]
             shares = place_weights / sample.users[recommender]

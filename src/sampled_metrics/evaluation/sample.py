@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, stdtr, stdtrit
 
-from .._validate import FloatArray, IntArray, shortened
+from .._validate import FloatArray, IntArray, as_intp, shortened
 from ..adaptive import Adaptive
 from ..bounds import bets
 from ..bounds.assumption import Assumption
@@ -205,7 +205,7 @@ class Sample:
             m + 1,
         )
         for kinds, pmf in self.tied_relevant(np.flatnonzero(is_counted)):
-            first_counts = np.bincount(self.better[kinds], counts[kinds], m + 1)
+            first_counts = np.bincount(as_intp(self.better[kinds]), counts[kinds], m + 1)
             rank_counts += np.convolve(first_counts[: m + 2 - pmf.size], pmf)
         return rank_counts
 
@@ -292,7 +292,7 @@ class Sample:
         Returns the first way of each kind; and of each way its kind, negatives above, and
         probability.
         """
-        n_ways = self.tied[kinds] + 1
+        n_ways = as_intp(self.tied[kinds]) + 1
         starts = np.cumsum(n_ways) - n_ways
         kind, probabilities = np.repeat(kinds, n_ways), np.repeat(1.0 / n_ways, n_ways)
         above = self.better[kind] + np.arange(kind.size) - np.repeat(starts, n_ways)

@@ -255,7 +255,7 @@ class Values:
                 for protocol_class in self.sample.classes
                 if not self.sample.is_whole(protocol_class)
                 for size in protocol_class.sizes[
-                    np.linspace(0, protocol_class.sizes.size - 1, 5).astype(int)
+                    np.linspace(0, protocol_class.sizes.size - 1, 5).astype(np.intp)
                 ].tolist()
             )
         return self._unbiased[metric]
@@ -340,7 +340,7 @@ def _by_polynomial(exact: AtSizes, sizes: IntArray) -> AtSizes:
     between are right; if that needs as many nodes as sizes, nothing is interpolated.
     """
     count = 12
-    test_sizes = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
+    test_sizes = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(np.intp)[1:4]]
     expected: FloatArray | None = None
     while 2 * count < sizes.size:
         expected = exact(test_sizes) if expected is None else expected

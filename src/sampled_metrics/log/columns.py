@@ -106,7 +106,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
     if set(frame.columns) <= set(INPUT):
         return
     recommender, user = keys["recommender"], keys["user"]
-    group = recommender.codes * np.int64(len(user.values)) + user.codes
+    group = recommender.codes.astype(np.int64) * len(user.values) + user.codes
     group, _ = _factorized(pd.Series(np.broadcast_to(group, len(frame))), sort=True)
     n_groups = group.max() + 1
     if n_groups in (1, group.size):
@@ -241,7 +241,7 @@ def shrunk(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
     """A copy in 32 bits where values fit; a single number if all rows are equal."""
     low, high = int(values.min()), int(values.max())
     if low == high:
-        return np.array([low])
+        return np.array([low], dtype=np.int64)
     return values.astype(np.int32 if small and high < 2**30 else np.int64)
 
 
@@ -302,7 +302,7 @@ def size_option(key: str, option: int | None, low: int, source: str) -> IntArray
     """n_items or n_negatives given as an option, where the table has no such column."""
     if option is None:
         raise SizeMissingError(key, source)
-    return np.array([integer(option, key, low, 2**62)])
+    return np.array([integer(option, key, low, 2**62)], dtype=np.int64)
 
 
 def size_column(
@@ -336,7 +336,8 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
     import pandas as pd
 
     if key not in frame and key == "user":
-        return Key(np.arange(len(frame)), np.arange(len(frame)))
+        numbers = np.arange(len(frame), dtype=np.int64)
+        return Key(numbers, numbers)
     if key not in frame:
         return Key(np.zeros(1, dtype=np.int32), np.array(["recommender"], dtype=object))
     column = frame[key].reset_index(drop=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import FloatArray, IntArray, span
+from .._validate import FloatArray, IntArray, as_intp, span
 from ..adaptive import Adaptive
 from ..numerics.betting import tally
 from ..protocol import Weighted
@@ -254,7 +254,7 @@ class Log:
                 weights = None
                 if self.weights is not None:
                     weights = self.weights[block] if user is None else self.weights[block][user]
-                code_counts += np.bincount(code, weights, n_codes)
+                code_counts += np.bincount(as_intp(code), weights, n_codes)
         return counts[:, 1:].astype(np.int64)
 
     @cached_property
@@ -288,16 +288,17 @@ class Log:
         user_parts, code_parts = [], []
         for codes, size in zip(self.codes, self.sizes or self.codes, strict=True):
             present_users = np.flatnonzero(size)
-            n_rows = 1 if self.sizes is None else size[present_users]
+            n_rows = 1 if self.sizes is None else as_intp(size[present_users])
             user_parts.append(np.repeat(present_users, n_rows))
             code_parts.append(codes[present_users] if self.sizes is None else codes)
         names = np.repeat(
             np.array(self.recommenders, dtype=object), [codes.size for codes in code_parts]
         )
-        users, kind = np.concatenate(user_parts), np.concatenate(code_parts).astype(np.int64) - 1
+        users = np.concatenate(user_parts, dtype=np.int64)
+        kind = np.concatenate(code_parts, dtype=np.int64) - 1
         labels = users + self.users.start if isinstance(self.users, range) else self.users[users]
         columns = {name: self.kinds[name][kind] for name in KIND}
-        instance = np.cumsum(columns["position"] == 1) - 1
+        instance = np.cumsum(columns["position"] == 1, dtype=np.int64) - 1
         frame_columns = {"recommender": names, "user": labels, "instance": instance, **columns}
         if self.weights is not None:
             frame_columns["count"] = self.weights[users].astype(np.int64)
@@ -331,8 +332,9 @@ class Log:
                 values, counts = tallied(self._joint_codes(np.int64, names))
                 combinations = values.astype(np.int64)
             has_rows = combinations > 0  # code 0: users with rows under other recommenders only
-            kinds = np.unravel_index(combinations[has_rows], (n_codes,) * len(names))
-            self._joint[names] = [*kinds], counts[has_rows].astype(np.int64)
+            places = [n_codes**place for place in reversed(range(len(names)))]
+            kinds = [combinations[has_rows] // place % n_codes for place in places]
+            self._joint[names] = kinds, counts[has_rows].astype(np.int64)
         return self._joint[names]
 
     @cached_property
@@ -439,7 +441,7 @@ class Log:
                 continue
             rows: list[tuple[NDArray[Any], IntArray | None]] = []
             for slot, (recommender, size) in enumerate(zip(recommenders, presence, strict=True)):
-                user = np.repeat(np.arange(size.size), size)
+                user = np.repeat(np.arange(size.size), as_intp(size))
                 rows.append((self.codes[recommender][ends[slot] : ends[slot] + user.size], user))
                 ends[slot] += user.size
             yield block, rows

@@ -7,13 +7,13 @@ floating-point numbers would already lose 7 digits there.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from .._validate import FloatArray, IntArray
+from .._validate import FloatArray, IntArray, as_intp
 
 #: log(x!) - log(sqrt(2 pi x) (x / e)^x) for x = 0..15; beyond, the series below is accurate.
 _STIRLING_ERROR = np.array(
@@ -66,7 +66,7 @@ def pmf_table(
     says that other counts have a negligible probability, which saves the time of :func:`log_pmf`;
     the counts then are ``first, ..., first + width - 1``.
     """
-    n_draws, n_successes, n_pool = np.broadcast_arrays(draws, successes, pool)
+    n_draws, n_successes, n_pool = _broadcast(draws, successes, pool)
     columns = int(n_draws.max(initial=0)) + 1 if width is None else width
     if n_draws.max(initial=0) > _MOST_FACTORS:
         n_draws, n_successes, n_pool = (
@@ -185,8 +185,8 @@ def _relative(
 def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
     """Total weight at each place, an item's weight shared equally among the places of its ties."""
     shares = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
-    changes = np.bincount(better, shares, places + 1)
-    changes -= np.bincount(better + tied + 1, shares, places + 1)
+    changes = np.bincount(as_intp(better), shares, places + 1)
+    changes -= np.bincount(as_intp(better + tied + 1), shares, places + 1)
     # Sums of what was added and taken away again may end below 0 by rounding.
     return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
 
@@ -217,6 +217,13 @@ def _falling(x: FloatArray, pool: FloatArray, m: int) -> tuple[FloatArray, Float
     return np.asarray(np.cumprod(np.sign(factors), axis=-1)), np.asarray(logs)
 
 
+def _broadcast(*values: ArrayLike) -> tuple[NDArray[Any], ...]:
+    """Broadcast arrays; whole numbers as int64, because products of theirs exceed 32 bits."""
+    arrays = [np.asarray(value) for value in values]
+    types = [np.int64 if array.dtype.kind in "iu" else array.dtype for array in arrays]
+    return np.broadcast_arrays(*(map(np.asarray, arrays, types)))
+
+
 def log_pmf(
     x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike, replacement: bool
 ) -> FloatArray:
@@ -234,7 +241,7 @@ def log_binomial(
     -inf off the support. `trials` and `successes` may be fractions where they exceed `x` by 16 or
     more, because sums over ranks are evaluated there.
     """
-    x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
+    x, trials, successes, pool = _broadcast(x, trials, successes, pool)
     failures = pool - successes
     inside = (x > 0) & (x < trials) & (successes > 0) & (failures > 0)
     log_pmf = np.full(x.shape, -np.inf)
@@ -301,7 +308,7 @@ def stirling_error(x: np.ndarray) -> FloatArray:
     series = np.zeros_like(inverse)
     for coefficient in reversed(_STIRLING_SERIES):
         series = series * square + coefficient
-    table = _STIRLING_ERROR[np.minimum(x, 15).astype(int)]
+    table = _STIRLING_ERROR[np.minimum(x, 15).astype(np.intp)]
     return np.asarray(np.where(x < 16, table, series * inverse))
 
 

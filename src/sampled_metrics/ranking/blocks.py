@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _progress
-from .._validate import IntArray
+from .._validate import IntArray, as_intp
 from .cluster import count_on_cluster
 from .job import Job, Trial, sum_of
 from .parts import Parts
@@ -167,7 +167,8 @@ def _tasks(
         seen_rows = seen[distinct]
         order = np.argsort(seen_rows.indices, kind="stable")
         column = seen_rows.indices[order]
-        row = np.repeat(np.arange(len(distinct), dtype=np.int32), np.diff(seen_rows.indptr))[order]
+        lengths = as_intp(np.diff(seen_rows.indptr))
+        row = np.repeat(np.arange(len(distinct), dtype=np.int32), lengths)[order]
     for shard in layout.shards:
         start, stop = np.searchsorted(column, [shard.start, shard.stop])
         pairs = np.stack([row[start:stop], column[start:stop] - shard.start])

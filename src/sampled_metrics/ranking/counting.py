@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import _progress
 from .._arrays import like, namespace, on_host
-from .._validate import IntArray, real_scores
+from .._validate import IntArray, as_intp, real_scores
 from . import kernels
 
 #: Maps a slice of the items to their scores for a block of instances.
@@ -80,7 +80,7 @@ class Band:
         if self.settle is None or not rows.size:
             return np.zeros((2, len(self.low)), dtype=np.int64)
         sign, n = self.settle(rows, columns), len(self.low)
-        above, below = (np.bincount(rows[sign == side], minlength=n) for side in (1, -1))
+        above, below = (np.bincount(as_intp(rows[sign == side]), minlength=n) for side in (1, -1))
         return np.stack([above, -below])
 
 
@@ -137,7 +137,7 @@ def count_blocks(
 def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries:
     """The entries of a block that do not count: training items and the held-out item itself."""
     starts, ends = seen.indptr[owners], seen.indptr[owners + 1]
-    row = np.repeat(np.arange(len(owners)), ends - starts)
+    row = np.repeat(np.arange(len(owners), dtype=np.int64), as_intp(ends - starts))
     before = np.cumsum(ends - starts, dtype=np.int64) - ends
     column = seen.indices[np.arange(row.size) - before[row]].astype(np.int64)
     if (column == places[row]).any():
@@ -252,7 +252,7 @@ def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) ->
             flat_index = like(flat, scores)
             for is_hit, total in zip(hits, counts, strict=True):
                 masked = on_host(xp.take(xp.reshape(is_hit, (-1,)), flat_index))
-                total -= np.bincount(row[masked], minlength=n_rows)
+                total -= np.bincount(as_intp(row[masked]), minlength=n_rows)
         if band.unclear is not None and band.unclear.any():
             in_band = xp.logical_and(hits[1], xp.logical_not(hits[0]))
             inside = on_host(xp.nonzero(xp.reshape(in_band, (-1,)))[0])

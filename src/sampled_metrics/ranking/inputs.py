@@ -163,7 +163,7 @@ def as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_arr
 
 def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
     # An empty list would become float.
-    rows = [integers(row if np.size(row) else np.zeros(0, int), "train", 0) for row in lists]
+    rows = [integers(row if np.size(row) else np.zeros(0, np.int64), "train", 0) for row in lists]
     indptr = np.concatenate(([0], np.cumsum([row.size for row in rows], dtype=np.int64)))
     indices = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
     if indices.size and indices.max() >= n_items:

@@ -1,0 +1,1 @@
+"""The tests as where NumPy's default integer has 32 bits."""
