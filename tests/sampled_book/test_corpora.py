@@ -286,7 +286,8 @@ def test_the_page_on_small_corpora_says_what_was_counted():
     assert cut_off["missed_by_two_errors"].sum() == 0
     rr = counted.query("metric == 'rr'")
     missed = rr["missed_by_two_errors"].sum()
-    assert f"but for RR {missed} of {rr['ranges'].sum()} were farther off" in text
+    farther = f"{missed} of {rr['ranges'].sum()} estimates were more than two standard errors off"
+    assert f"RR has no typical range: {farther}" in text
     fewest = counted.query("collection == 'npl' and sampled == 500").set_index("metric")
     off = 100 * fewest.loc["ndcg@10", ["error_estimate", "error_reported", "width"]]
     assert (
