@@ -368,6 +368,9 @@ def test_typical_ranges_are_for_runs_like_those_of_the_benchmark():
     typical = found.frame[found.frame["typical_low"].notna()]
     assert typical["metric"].tolist() == ["ndcg@10"] * 2 + ["recall@100"] * 2
     assert typical["documents"].tolist() == [700, 2_090] * 2
+    assert list(found.shown)[:6] == [
+        *("recommender", "metric", "documents", "reported", "estimate", "typical")
+    ]
     row = typical.iloc[0]
     assert row["typical_low"] == pytest.approx(row["estimate"] - 2 * row["standard_error"])
     assert row["typical_high"] == pytest.approx(row["estimate"] + 2 * row["standard_error"])

@@ -162,7 +162,7 @@ def _(result: Estimates) -> pd.DataFrame:
         ]
     typical = _ranges_of(result.frame, "typical")
     if any(typical):
-        table.insert(4, "typical", typical)
+        table.insert(list(table).index("estimate") + 1, "typical", typical)
     warrants = result.frame["warrant"]
     table.insert(list(table).index("assumption"), _heading(warrants), _ranges_of(result.frame))
     return table
