@@ -363,7 +363,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
         raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
     n_items, m = one_size(fixed(protocol, "a rank estimate")), protocol.n_negatives
     n_relevant = protocol.n_relevant
-    floor_above, remainder = np.divmod(np.arange(m + 1) * (n_items - n_relevant), m)
+    floor_above, remainder = np.divmod(np.arange(m + 1, dtype=np.int64) * (n_items - n_relevant), m)
     rows = []
     for j in range(1, n_relevant + 1):
         row = metric.term(floor_above + j, j, n_relevant, n_items)

@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._validate import FloatArray, IntArray
+from .._validate import FloatArray, IntArray, as_intp
 from ..numerics.betting import crossing
 from ..numerics.mixtures import likeliest
 from .generators import Generators
@@ -283,7 +283,7 @@ class _Building:
         ]
         in_part = parts.part >= 0
         mass = (parts.share * parts.weight)[in_part]
-        self.shares = np.bincount(parts.part[in_part], mass, len(parts.parts))
+        self.shares = np.bincount(as_intp(parts.part[in_part]), mass, len(parts.parts))
         self.columns = [generators.first for generators in self.generators]
         self._warm_start: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.generators)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._validate import FloatArray, IntArray
+from .._validate import FloatArray, IntArray, as_intp
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
@@ -159,7 +159,7 @@ def partition(
     negatives, relevant, position, items = kinds.T
     pools = items - relevant
     population = np.arange(len(kinds)) if population is None else population
-    is_shared = np.bincount(population, minlength=len(kinds))[population] > 1
+    is_shared = np.bincount(as_intp(population), minlength=len(kinds))[population] > 1
     if pools.max() >= MOST_ITEMS:
         raise ValueError(
             f"n_items must be at most {MOST_ITEMS:,} for an identification interval, got "
@@ -269,7 +269,7 @@ class Rows:
         part, rows = parts.parts[part_index], np.flatnonzero(parts.part[self.kind] == part_index)
         entries, starts, share, least = rows, None, None, None
         if self._starts is not None and self._share is not None:
-            n_entries = np.diff(self._starts, append=self._entries.size)[rows]
+            n_entries = as_intp(np.diff(self._starts, append=self._entries.size)[rows])
             starts = np.cumsum(n_entries) - n_entries
             entries = np.repeat(self._starts[rows] - starts, n_entries) + np.arange(n_entries.sum())
             share = self._share[entries]
@@ -345,7 +345,7 @@ class _Seen:
     def observed(self, counts: np.ndarray) -> FloatArray:
         """Counts of users by row, (rows, samples), spread over the knots; (samples, knots)."""
         if self.starts is not None and self.share is not None:
-            n_entries = np.diff(self.starts, append=self.pair.size)
+            n_entries = as_intp(np.diff(self.starts, append=self.pair.size))
             counts = np.repeat(counts, n_entries, axis=0) * self.share[:, np.newaxis]
         size = len(self.given)
         return np.array([np.bincount(self.pair, users, size) for users in counts.T]) @ self.given

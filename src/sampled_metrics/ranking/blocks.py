@@ -78,7 +78,7 @@ def ranked(
     import pandas as pd
 
     users, items = (frame[name].to_numpy() for name in ("user", "item"))
-    n_candidates = np.full(len(frame), job.shape[1])
+    n_candidates = np.full(len(frame), job.shape[1], dtype=np.int64)
     if seen is not None:
         n_candidates -= np.diff(seen.indptr)[users]
     layout = Layout.of(users, job.shape[1], job.width)
