@@ -90,7 +90,7 @@ test-kernel: $(VENV)/test.installed
 test-matrix:
 	$(MAKE) test ARGS='-m "" --hypothesis-profile=many --cov'
 	$(MAKE) test VENV=.venv-3.13 PYTHON=python3.13
-	$(MAKE) test INT32=1 ARGS='tests/sampled_metrics src/sampled_metrics'
+	$(MAKE) test INT32=1 ARGS=tests/sampled_metrics
 	$(MAKE) test-lowest
 	$(MAKE) test-kernel KERNEL=Nehalem
 	$(MAKE) test-kernel KERNEL=Haswell

@@ -22,6 +22,7 @@ integers (it raises less often); Windows, whose `np.intp` has 64 bits, so that m
 than there; what NumPy, SciPy or pandas compute inside themselves; methods that are passed as
 values; lists of Python integers as operands of an operator; arrays of 32 bits that callers pass;
 and `ranking/kernels.py`, which Numba compiles from its source.
+Doctests are not for it: they print the types of a platform with 64 bits.
 """
 
 import ast
