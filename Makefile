@@ -4,7 +4,7 @@
 #   make book       execute the chapters and build the site into _build/html
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
-#   make slides     make slides of two lectures from the chapters, into _build/slides
+#   make slides     make slides of four lectures from the chapters, into _build/slides
 #   make serve      serve the site on this machine          (PORT=8000)
 #
 # For developers

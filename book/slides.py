@@ -1,8 +1,8 @@
-"""Make the slides of two lectures from the built chapters: ``python book/slides.py``.
+"""Make the slides of four lectures from the built chapters: ``python book/slides.py``.
 
 A slide shows what a chapter's page shows: its question, figures, equations, code with what it
-printed, tables, exercises, and its last sections. The prose between them becomes the speaker's
-notes (press S). Nothing is computed here, so ``make book`` comes first.
+printed, tables, exercises, and its last sections. The prose after them becomes the speaker's notes
+(press S). Nothing is computed here, so ``make book`` comes first.
 """
 
 from __future__ import annotations
@@ -19,20 +19,68 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 SLIDES = ROOT / "_build" / "slides"
 PAGES = "book/notebooks"
-#: Title and chapters of each lecture; a chapter by its name, since its number may change.
+
+
+@dataclass(frozen=True)
+class Lecture:
+    """What a lecture is about; chapters by their names, since their numbers may change."""
+
+    title: str
+    chapters: tuple[str, ...]
+    goal: str
+    """What students can do afterwards."""
+    take_home: tuple[str, ...]
+
+
 LECTURES = {
-    "lecture-1": (
+    "lecture-1": Lecture(
         "Why sampled metrics mislead",
-        ["metrics", "inconsistency", "sampled_rank", "one_negative", "movielens"],
+        ("metrics", "inconsistency"),
+        "construct two recommenders that sampling puts in the wrong order, and say which metric is "
+        "safe",
+        (
+            "A sampled metric can put two recommenders in the wrong order, even in expectation. "
+            "More users do not change that.",
+            "AUC keeps its order under uniform sampling; other metrics need not.",
+            "Rank all items if you can. If you sample, report AUC beside your metric.",
+        ),
     ),
-    "lecture-2": (
+    "lecture-2": Lecture(
+        "What a sampled metric measures",
+        ("sampled_rank", "one_negative", "movielens"),
+        "write down the distribution of the sampled rank, and say which ranks a sampled metric "
+        "looks at",
+        (
+            "Given the true rank, the sampled rank is one more than a binomial or hypergeometric "
+            "count.",
+            "Sampled Recall@k among m of n items looks at ranks near k n/m, not at the first k.",
+            "With one negative and one relevant item, a metric gives the order of AUC, or none.",
+        ),
+    ),
+    "lecture-3": Lecture(
+        "What a correction can do",
+        ("correcting", "corrected_movielens"),
+        "correct a sampled metric, and say how often one corrected evaluation is right",
+        (
+            "A correction reports another number for each sampled rank.",
+            "The weight of the variance decides between a biased and a noisy estimate.",
+            "One corrected evaluation may show the wrong winner. Quote a range beside the value.",
+        ),
+    ),
+    "lecture-4": Lecture(
         "What a sample can still tell",
-        ["correcting", "corrected_movielens", "your_log", "published"],
+        ("your_log", "published"),
+        "quote an exact metric as a range, with its assumption and its warrant",
+        (
+            "One log is consistent with many exact values. Quote all of them: the interval.",
+            "An interval needs its assumption and its warrant beside it.",
+            "If the intervals of two methods in a table overlap, treat their order as undecided.",
+        ),
     ),
 }
 #: Sections whose whole text is on slides, and sections that are not.
 SHOWN = ("So what should I do?", "Recap", "Is X better than Z?")
-LEFT_OUT = ("Next", "Further reading")
+LEFT_OUT = ("Next", "Further reading", "Closed forms", "Two negatives, then m")
 #: Lines that fit on a slide, at the size that slides.css sets.
 LINES = 17
 CHARACTERS = 78
@@ -109,6 +157,17 @@ def is_folded(block: Tag) -> bool:
     return bool((FOLDED | {"dropdown"}) & classes(block))
 
 
+def is_exercise(block: Tag) -> bool:
+    """Whether a paragraph begins an exercise."""
+    pattern = r"(Exercise )?\d+( \(data\))?\."
+    return block.name == "p" and re.match(pattern, block.get_text()) is not None
+
+
+def is_equation(block: Tag | None) -> bool:
+    """Whether a block is an equation on a line of its own."""
+    return block is not None and "math" in classes(block)
+
+
 def cleaned(article: Tag) -> Tag:
     """A page's article without the anchors and buttons that the theme adds."""
     for extra in article.select("a.headerlink, button, script, .section-number"):
@@ -117,29 +176,54 @@ def cleaned(article: Tag) -> Tag:
 
 
 def pack(title: str, blocks: list[Tag], page: str) -> list[Slide]:
-    """Slides of a section: what is shown in its order, and prose as notes."""
-    slides, pending = [Slide(title)], list[str]()
-    for block in blocks:
-        is_exercise = block.name == "p" and re.match(r"(Exercise )?\d+\.", block.get_text())
-        if is_folded(block) or (block.name in ("p", "ul", "ol") and not is_exercise):
-            pending.append(moved(str(block), page))
+    """Slides of a section: what is shown in its order, and prose as notes to what is on the slide.
+
+    Equations stand with the sentences around them, and an exercise as a whole. Set-up and checks
+    are left out.
+    """
+    slides, pending, exercise = [Slide(title)], list[str](), list[Tag]()
+    for index, block in enumerate(blocks):
+        if FOLDED & classes(block) or not is_something(block):
             continue
-        if not (block.get_text().strip() or block.find("img") or is_widget(block)):
-            continue
-        before = block.find_previous_sibling()
-        shown = [block]
-        if "math" in classes(block) and before in blocks and is_short(before):
-            shown = [before, block]
-        slides = added(slides, title, shown, page)
-        slides[-1].notes += pending
-        pending = []
+        after = blocks[index + 1] if index + 1 < len(blocks) else None
+        before = blocks[index - 1] if index else None
+        if "dropdown" in classes(block):
+            slides = added(slides, title, exercise, page) if exercise else slides
+            slides[-1].notes += [*pending, moved(str(block), page)]
+            pending, exercise = [], []
+        elif exercise or is_exercise(block):
+            exercise.append(block)
+        elif block.name in ("p", "ul", "ol"):
+            text = block.get_text().strip()
+            if is_equation(after) and is_short(block):
+                continue  # it will stand above the equation
+            if is_equation(before) and text[:1].islower():
+                slides[-1].blocks.append(moved(str(block), page))
+                slides[-1].lines += height(block)
+            elif not slides[-1].blocks or text.endswith(":"):
+                pending.append(moved(str(block), page))
+            else:
+                slides[-1].notes.append(moved(str(block), page))
+        else:
+            is_led = is_equation(block) and before is not None and is_short(before)
+            shown = [before, block] if before is not None and is_led else [block]
+            slides = added(slides, title, shown, page)
+            slides[-1].notes += pending
+            pending = []
+    slides = added(slides, title, exercise, page) if exercise else slides
     slides[-1].notes += pending
     return slides
 
 
+def is_something(block: Tag) -> bool:
+    """Whether there is anything to see or to read in a block."""
+    return bool(block.get_text().strip() or block.find("img")) or is_widget(block)
+
+
 def is_short(block: Tag) -> bool:
-    """Whether a paragraph introduces an equation in a sentence or two, and may stand above it."""
-    return block.name == "p" and len(block.get_text()) <= 4 * CHARACTERS
+    """Whether a paragraph is short enough to stand above the equation that it introduces."""
+    is_long = len(block.get_text()) > 8 * CHARACTERS
+    return block.name == "p" and not is_exercise(block) and not is_long
 
 
 def added(slides: list[Slide], title: str, blocks: list[Tag], page: str) -> list[Slide]:
@@ -197,14 +281,17 @@ def chapter_slides(path: Path) -> list[Slide]:
     return slides
 
 
-def deck(title: str, chapters: list[list[Slide]]) -> str:
-    """The page of a lecture: a column of slides for each chapter."""
+def deck(lecture: Lecture, chapters: list[list[Slide]]) -> str:
+    """The page of a lecture: a column of slides for each chapter, its goal first and its end."""
+    title = escape(lecture.title)
+    names = "".join(f"<li>{slides[0].title}</li>" for slides in chapters)
+    ending = "".join(f"<li>{escape(sentence)}</li>" for sentence in lecture.take_home)
     columns = "\n".join(
         f"<section>{''.join(slide.html() for slide in slides)}</section>" for slides in chapters
     )
     static = "../html/_static"
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="{static}/favicon.svg">
 <link rel="stylesheet" href="{static}/reveal/reset.css">
@@ -214,10 +301,11 @@ def deck(title: str, chapters: list[list[Slide]]) -> str:
 <link rel="stylesheet" href="{static}/reveal/slides.css">
 <script src="{static}/widgets/load.js"></script>
 </head><body><div class="reveal"><div class="slides">
-<section><h1>{escape(title)}</h1><p>Sampled Metrics</p>
+<section><h1>{title}</h1><p>After this lecture you can {escape(lecture.goal)}.</p><ol>{names}</ol>
 <p><small>Arrow keys move. S opens the speaker's notes, O an overview, and ?print-pdf at the end of
 the address a version to print.</small></p></section>
 {columns}
+<section><h2>To take home</h2><ul>{ending}</ul></section>
 </div></div>
 <script src="{static}/reveal/reveal.js"></script>
 <script src="{static}/reveal/notes.js"></script>
@@ -238,11 +326,11 @@ def page_of(chapter: str) -> Path:
 def main() -> None:
     """Write the slides, and say where they are."""
     SLIDES.mkdir(parents=True, exist_ok=True)
-    for name, (title, chapters) in LECTURES.items():
-        slides = [chapter_slides(page_of(chapter)) for chapter in chapters]
+    for name, lecture in LECTURES.items():
+        slides = [chapter_slides(page_of(chapter)) for chapter in lecture.chapters]
         file = SLIDES / f"{name}.html"
-        file.write_text(deck(title, slides), encoding="utf-8")
-        print(f"{sum(map(len, slides)) + 1} slides: open {file.relative_to(ROOT)}")
+        file.write_text(deck(lecture, slides), encoding="utf-8")
+        print(f"{sum(map(len, slides)) + 2} slides: open {file.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,12 @@
   };
 
   window.MathJax = {
-    options: { processHtmlClass: "math", ignoreHtmlClass: "reveal" },
+    options: {
+      processHtmlClass: "math",
+      ignoreHtmlClass: "reveal",
+      // Else the speaker's view, which has no style for it, shows each formula twice.
+      menuOptions: { settings: { assistiveMml: false } },
+    },
     startup: {
       ready() {
         MathJax.startup.defaultReady();
@@ -29,9 +34,15 @@
     height: 720,
     margin: 0.04,
     center: false,
+    controls: false,
     hash: true,
+    navigationMode: "linear", // the right arrow goes through a chapter, not past it
     transition: "none",
     plugins: [RevealNotes],
   }).then(fit);
   Reveal.on("slidechanged", fit);
+  // A slider that keeps the focus would take the arrow keys, and those of a clicker.
+  document.addEventListener("pointerup", (event) => {
+    if (event.target.closest(".sm-widget")) document.activeElement.blur();
+  });
 })();
