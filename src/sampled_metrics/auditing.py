@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from ._validate import (
     integers,
 )
 from .log.columns import labelled, log_names, require_columns, warn_ignored, whole_numbers
+from .log.inspection import LONG, OVERLAP, never_drawn_exponent, overlap
 from .log.sources import loaded
 from .results import Audit, table_of
 
@@ -46,12 +46,6 @@ SEED = 20_260
 _DRAWS_PER_BIN = 10
 #: How many times as often as uniform an item is drawn at most, if users own half of all items.
 _OWN_ITEMS = 2.0
-#: Shorter lists are not compared: they may be nearly equal by chance.
-_LONG = 5
-#: A list nearly equals another if it shares at least this part of its negatives.
-_OVERLAP = 0.8
-#: Random orders of the items (minwise hashing).
-_ORDERS = 8
 
 
 @one_thread
@@ -107,6 +101,8 @@ def audit(
           most common number. One raises the alarm. Exception: without replacement and without
           `n_negatives`, users may have fewer because duplicates were dropped; the p-value bounds
           the probability that any user has so few.
+        - *coverage*: items that are never drawn. The p-value bounds the probability of so many
+          (Chernoff). Without `positives` half of the users may own an item.
         - *items*: chi-square statistic of the counts of items (or of stretches of items, if there
           are fewer than ten draws for an item) over its expectation, 1 for uniform draws. Above 1,
           some items are preferred or users share negatives; below 1, draws avoid one another.
@@ -148,9 +144,10 @@ def audit(
     1  duplicates  False
     2       lists  False
     3     numbers  False
-    4       items   True
-    5       order   True
-    >>> result.frame["finding"].iloc[5]
+    4    coverage   True
+    5       items   True
+    6       order   True
+    >>> result.frame["finding"].iloc[6]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     >>> result.sampler
     'distinct negatives, low item numbers preferred'
@@ -188,7 +185,8 @@ def audit(
         if positives is None:
             items = items._replace(p_value=_excess_of_items(drawn_keys % n_items, n_items))
             order = order._replace(p_value=_excess_of_ends(places))
-        checks += [items, order]
+        coverage = _coverage(drawn_keys, n_items, n_candidates, replacement, positives is None)
+        checks += [coverage, items, order]
         if positive_keys.size:
             by_popularity = _by_popularity(positive_keys % n_items)
             places = _places(drawn_keys, positive_keys, n_items, n_candidates, by_popularity, rng)
@@ -256,67 +254,45 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
     return Check("duplicates", float(pairs), p_value, finding)
 
 
+def _coverage(
+    drawn_keys: IntArray, n_items: int, n_candidates: IntArray, replacement: bool, any_own: bool
+) -> Check:
+    """Test how many items were never drawn; if `any_own`, half of the users may own an item."""
+    n_distinct = _distinct(drawn_keys % n_items).size
+    users, draws = np.unique(drawn_keys // n_items, return_counts=True)
+    candidates = n_candidates[users].astype(float)
+    with np.errstate(divide="ignore"):
+        shares, times = (1.0 / candidates, draws) if replacement else (draws / candidates, 1)
+        rates = np.minimum(-np.log1p(-shares) * times, 700.0)
+    rate = float(rates.sum())
+    size, rate = float(rates @ candidates) / rate, rate / (2.0 if any_own else 1.0)
+    p_value = float(np.exp(-never_drawn_exponent(n_distinct, size, rate)))
+    finding = (
+        f"{n_items - n_distinct:,} of {n_items:,} items are never drawn, at most "
+        f"{max(0.0, n_items + size * np.expm1(-rate)):,.0f} expected"
+    )
+    return Check("coverage", float(n_items - n_distinct), p_value, finding)
+
+
 def _two_sided(distribution: Any, value: float, below: float) -> float:
     """Two-sided p-value; `below` is the largest possible value below `value`."""
     return min(1.0, 2 * float(min(distribution.cdf(value), distribution.sf(below))))
 
 
 def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
-    """Find users whose lists nearly equal another's (minwise hashing), and how they are shared.
-
-    Two similar lists are likely to agree on their first item in some random order. Each user is
-    compared with the first user that agrees on two consecutive orders.
-    """
+    """Find users whose lists nearly equal another's, and how they are shared."""
     keys = _distinct(user.astype(np.int64, copy=False) * n_items + item)
-    user_index, code = (
-        np.unique(keys // n_items, return_inverse=True)[1],
-        pd.factorize(keys % n_items)[0],
-    )
-    sizes = np.bincount(user_index)
-    starts, n_codes = np.append(0, np.cumsum(sizes)[:-1]), int(code.max()) + 1
-    rng = np.random.default_rng(SEED)
-    minhashes = [
-        np.minimum.reduceat(rng.permutation(n_codes)[code], starts, dtype=np.int64)
-        for _ in range(_ORDERS)
-    ]
+    user_index = np.unique(keys // n_items, return_inverse=True)[1]
+    code = pd.factorize(keys % n_items)[0]
+    sizes, _, partner, nearly_equal, p_value = overlap(user_index, code, n_items)
+    n_codes = int(code.max()) + 1
     first_key = np.arange(sizes.size, dtype=np.int64) * n_codes  # of each user
-    list_keys = first_key[user_index] + code
-    list_keys.sort()
-    largest, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
-    for minhash, next_minhash in pairwise(minhashes):
-        _, first_users, group = np.unique(
-            minhash * n_codes + next_minhash, return_index=True, return_inverse=True
-        )
-        compared = first_users[group]
-        rows = np.flatnonzero(compared[user_index] != user_index)
-        compared_keys = first_key[compared[user_index[rows]]] + code[rows]
-        is_shared = (
-            list_keys[np.minimum(np.searchsorted(list_keys, compared_keys), list_keys.size - 1)]
-            == compared_keys
-        )
-        overlap = np.bincount(user_index[rows], is_shared, minlength=sizes.size).astype(np.int64)
-        is_larger = overlap > largest
-        largest[is_larger], partner[is_larger] = overlap[is_larger], compared[is_larger]
-    nearly_equal = (largest >= _OVERLAP * sizes) & (sizes >= _LONG)
-    # Frequency of items in lists that do not nearly equal another.
-    item_frequency = np.bincount(code[~nearly_equal[user_index]], minlength=n_codes) / max(
-        sizes.size, 1
-    )
-    item_frequency = np.maximum(item_frequency, sizes.mean() / n_items)
-    expected = np.bincount(user_index, item_frequency[code], minlength=sizes.size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.where(
-            largest > expected, largest * np.log(largest / expected) - largest + expected, 0.0
-        )
-    exponent[~nearly_equal] = 0.0
-    n_pairs = sizes.size * (sizes.size - 1) / 2
-    p_value = float(min(1.0, n_pairs * np.exp(-exponent.max())))
     count = int(nearly_equal.sum())
     if not count:
-        finding = f"no user has {_OVERLAP:.0%} of the negatives of another"
+        finding = f"no user has {OVERLAP:.0%} of the negatives of another"
         return Check("lists", 0.0, p_value, finding), ""
     finding = (
-        f"{count:,} of {sizes.size:,} users have {_OVERLAP:.0%} or more of the negatives of "
+        f"{count:,} of {sizes.size:,} users have {OVERLAP:.0%} or more of the negatives of "
         "another, who comes before"
     )
     root = np.where(nearly_equal, partner, np.arange(sizes.size))
@@ -440,7 +416,7 @@ def _sampler(
     words = ["negatives with replacement" if replacement else "distinct negatives"]
     if sizes.size > 1:
         common_size = int(np.gcd.reduce(sizes))
-        if common_size >= _LONG:
+        if common_size >= LONG:
             words.append(f"pooled, {common_size:,} for each of several positives")
         elif not replacement and not alarm["lists"]:
             words.append("of differing numbers, as where duplicates are collapsed")
@@ -452,6 +428,8 @@ def _sampler(
         words.append("popular items preferred" if power is None else str(power))
     elif alarm.get("order", False):
         words.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
+    elif alarm.get("coverage", False):
+        words.append(f"{statistic['coverage']:,.0f} items never drawn")
     elif alarm.get("items", False):
         is_overdispersed = statistic["items"] > 1
         words.append("some items preferred" if is_overdispersed else "more even than by chance")

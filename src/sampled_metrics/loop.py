@@ -15,6 +15,7 @@ from ._arrays import namespace, on_host, rows
 from ._validate import IntArray, as_intp, as_written, integer, integers
 from .evaluation import DEFAULT_METRICS, estimate
 from .log.columns import meaning, require_columns, whole_numbers
+from .log.inspection import refuse_batch, refuse_sample
 from .log.read import read_log
 from .log.sources import loaded
 from .metrics import Metric, metric
@@ -33,7 +34,10 @@ _Kind = tuple[int, ...]  # flat, because nested tuples take longer to hash
 #: Of each relevant item: its user's row, irrelevant candidates above, tied, and in all.
 _Counts = tuple[IntArray, IntArray, IntArray, IntArray]
 #: Names of columns that other software gives to those of readers and logs.
-_NAMES = {"label": "relevant", "prediction": "score", "position": "rank"}
+_NAMES = {
+    "label": "relevant", "prediction": "score", "position": "rank",
+    "y_true": "relevant", "y_pred": "score",
+}  # fmt: skip
 
 
 class RankMetric:
@@ -52,6 +56,9 @@ class RankMetric:
     protocol : Protocol, optional
         How the negatives were drawn, if each row of scores has one relevant item and
         `protocol.n_negatives` negatives. Without it the rows hold the scores of all items.
+    n_items : int, optional
+        Without a protocol, the number of columns, to say that they are all items: whatever a mask
+        leaves out, or has minus infinity, is then no sample's gap, and a square matrix no batch.
 
     Raises
     ------
@@ -89,9 +96,15 @@ class RankMetric:
     0     0.549     0.302
     """
 
-    def __init__(self, metric_or_name: str | Metric, protocol: Protocol | None = None) -> None:
+    def __init__(
+        self,
+        metric_or_name: str | Metric,
+        protocol: Protocol | None = None,
+        *,
+        n_items: int | None = None,
+    ) -> None:
         self.metric = metric(metric_or_name)
-        self.protocol = _checked_protocol(protocol)
+        self.protocol, self.n_items = _checked_protocol(protocol), n_items
         self.kinds: Counter[_Kind] = Counter()
         self.n_columns: int | None = None
 
@@ -114,9 +127,10 @@ class RankMetric:
         ValueError
             If shapes do not fit, earlier batches had other columns, a target is no column or is
             masked out, a score is NaN, a row has no relevant item or no irrelevant candidate, or,
-            with a protocol, the columns are not its negatives and one more.
+            with a protocol, the columns are not its negatives and one more. Without `n_items` also
+            if the rows seem to hold a sample of the items, a batch or the best k.
         """
-        counted = _counted(scores, targets, mask, self.protocol)
+        counted = _counted(scores, targets, mask, self.protocol, self.n_items)
         n_columns = np.shape(scores)[1]
         if n_columns != (self.n_columns or n_columns):
             raise ValueError(f"scores must have {self.n_columns} columns again, got {n_columns}")
@@ -181,8 +195,9 @@ def evaluate(
 
         - scores, shape (n_users, n_columns), as for :meth:`RankMetric.update`, or a mapping of
           recommenders to such arrays; with `targets`;
-        - ranks of one relevant item for each user, shape (n_users,), or a mapping of recommenders
-          to such arrays, with users in the same order; with `protocol`;
+        - ranks of one relevant item for each user, shape (n_users,), or a mapping of users to
+          ranks, or of recommenders to arrays of ranks, with users in the same order; with
+          `protocol`;
         - a frame of pandas, Polars or another library of :func:`~sampled_metrics.read_log`: with a
           column score, a row for each candidate, as for
           :func:`~sampled_metrics.readers.from_scores`; without it a log, as for
@@ -193,6 +208,7 @@ def evaluate(
         - recommendations of RecTools in a frame, with test interactions as `targets`.
     targets : array_like, mapping, Qrels or data frame, optional
         Columns or booleans as for :meth:`RankMetric.update`, or as the form of `scores` says.
+        Rows of pandas objects are brought into the order of the first one's index.
     protocol : Protocol, optional
         As for :class:`RankMetric`, or for :func:`~sampled_metrics.read_log`. Exact ranks among n
         items are ``Protocol(n, n - 1, replacement=False)``.
@@ -200,7 +216,7 @@ def evaluate(
         As for :meth:`RankMetric.update`, the same for all recommenders.
     n_items : int, optional
         Items of the catalogue, for frames and runs without `protocol`. If each user has so many
-        candidates, their ranks are exact.
+        candidates, their ranks are exact. For matrices as for :class:`RankMetric`.
     first_rank : {0, 1}, optional
         The best rank. By default 1, but a column position, or another name of rank, needs it.
     metrics : sequence of str or Metric
@@ -256,7 +272,9 @@ def evaluate(
     protocol, notes = _checked_protocol(protocol), tuple[str, ...]()
     is_judged = isinstance(targets, Mapping) or type(targets).__name__ == "Qrels"
     is_matrix = targets is not None and not is_judged and not _is_table(targets)
-    for name, value in {"mask": mask, "n_items": n_items, "first_rank": first_rank}.items():
+    if isinstance(scores, Mapping) and targets is None:
+        scores = _columns_or_users(scores)
+    for name, value in {"mask": mask, "first_rank": first_rank}.items():
         if value is not None and is_matrix != (name == "mask"):
             form = "a matrix of scores" if is_matrix else "other forms than a matrix of scores"
             raise ValueError(f"{name} must be left out with {form}, got {as_written(value)}")
@@ -264,12 +282,13 @@ def evaluate(
     if not len(several):
         raise ValueError("scores must have a recommender, got none")
     if is_matrix:
+        several, targets, mask = _aligned(several, targets, mask)
         frames = []
         for name, matrix in several.items():
             try:
-                counted = _counted(matrix, targets, mask, protocol)
+                counted = _counted(matrix, targets, mask, protocol, n_items)
             except ValueError as problem:
-                prefix = f"{name}: " if several is scores else ""
+                prefix = f"{name}: " if isinstance(scores, Mapping) else ""
                 raise ValueError(f"{prefix}{problem}") from problem
             frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
         return estimate(read_log(pd.concat(frames), **_design(protocol)), metrics, **options)
@@ -292,6 +311,43 @@ def _is_table(value: Any) -> bool:
     return hasattr(type(value), "columns")
 
 
+def _columns_or_users(scores: Mapping[Any, Any]) -> Any:
+    """A mapping of columns as a frame, one of users to ranks as a series; others as they are."""
+    import pandas as pd
+
+    if {"user", "rank"} <= set(scores):
+        return pd.DataFrame(dict(scores))
+    if scores and all(isinstance(rank, (int, float, np.number)) for rank in scores.values()):
+        return pd.Series(dict(scores))
+    return scores
+
+
+def _aligned(
+    several: Mapping[str, Any], targets: Any = None, mask: Any = None
+) -> tuple[dict[str, Any], Any, Any]:
+    """Objects of pandas with their rows in one order, by their index; others as they are."""
+    import pandas as pd
+
+    named = {f"scores of {name}": value for name, value in several.items()}
+    named |= {"targets": targets, "mask": mask}
+    first: Any = None
+    for name, value in named.items():
+        if not isinstance(value, (pd.Series, pd.DataFrame)):
+            continue
+        first = value.index if first is None else first
+        if value.index.equals(first):
+            continue
+        if len(value) != len(first) or not first.is_unique or not first.isin(value.index).all():
+            raise ValueError(
+                f"{name} must have the users of the other arguments in its index, got "
+                f"{as_written(value.index[0])} first, where they have {as_written(first[0])}: "
+                "give arrays if the rows are in the same order"
+            )
+        named[name] = value.loc[first]
+    *aligned, targets, mask = named.values()
+    return dict(zip(several, aligned, strict=True)), targets, mask
+
+
 def _of_runs(scores: Any, targets: Any) -> pd.DataFrame:
     """Rows of one run, or of a mapping of recommenders to runs."""
     import pandas as pd
@@ -302,19 +358,28 @@ def _of_runs(scores: Any, targets: Any) -> pd.DataFrame:
         return ranx(scores, targets)
     tables = [ranx(run, targets, recommender=str(name)) for name, run in scores.items()]
     table = pd.concat(tables, ignore_index=True)  # which drops attrs that differ
-    is_shared = any(each.attrs["shared_negatives"] for each in tables)
-    table.attrs = {"replacement": False, "shared_negatives": is_shared}
+    n_distinct, most_often = zip(*(each.attrs["negatives"] for each in tables), strict=True)
+    table.attrs = {
+        "replacement": False,
+        "shared_negatives": any(each.attrs["shared_negatives"] for each in tables),
+        "negatives": [min(n_distinct), max(most_often)],
+    }
     return table
 
 
 def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
+    several = _aligned(several)[0]
     arrays = {str(name): on_host(ranks) for name, ranks in several.items()}
     shapes = [array.shape for array in arrays.values()]
     if len(shapes[0]) != 1 or len(set(shapes)) > 1:
-        raise ValueError(f"scores without targets must be ranks of the same users, got {shapes}")
-    ranks = pd.DataFrame(arrays).rename_axis("user")
+        raise ValueError(
+            f"scores without targets must be ranks of the same users, got {shapes}, where an array "
+            "for each recommender is needed"
+        )
+    users = next((ranks.index for ranks in several.values() if isinstance(ranks, pd.Series)), None)
+    ranks = pd.DataFrame(arrays, index=users).rename_axis("user")
     return ranks.melt(var_name="recommender", value_name="rank", ignore_index=False).reset_index()
 
 
@@ -348,13 +413,30 @@ def _checked_protocol(protocol: Protocol | None) -> Protocol | None:
 
 
 def _counted(
-    scores: Any, targets: ArrayLike, mask: ArrayLike | None, protocol: Protocol | None
+    scores: Any,
+    targets: Any,
+    mask: ArrayLike | None,
+    protocol: Protocol | None,
+    n_items: int | None = None,
 ) -> _Counts:
+    if hasattr(scores, "tocsr"):
+        raise ValueError(
+            "scores must be an array with a score for each item, got a sparse matrix, which leaves "
+            "the others' scores open: scores.toarray() makes them 0"
+        )
     matrix: Any = scores if namespace(scores) is not None else np.asarray(scores)
     shape = tuple(matrix.shape)
     if len(shape) != 2 or not shape[0]:
         raise ValueError(f"scores must have a row for each user, one or more, got shape {shape}")
-    target_array, candidates = on_host(targets), None if mask is None else on_host(mask)
+    if n_items is not None and (protocol is not None or n_items != shape[1]):
+        raise ValueError(
+            f"n_items must be the {shape[1]} columns of scores, without a protocol, got "
+            f"{as_written(n_items)}: a sample of the items needs protocol instead"
+        )
+    target_array, candidates = (
+        _target_array(targets, shape),
+        None if mask is None else on_host(mask),
+    )
     if candidates is not None and (candidates.shape != shape or candidates.dtype != bool):
         got = f"{candidates.dtype} of shape {candidates.shape}"
         raise ValueError(f"mask must be booleans of shape {shape}, got {got}")
@@ -373,7 +455,30 @@ def _counted(
     if not n_negatives.all():
         row = user[int(np.argmin(n_negatives))]
         raise ValueError(f"scores must have irrelevant candidates in each row, got none in {row}")
+    if n_items is None and (protocol is None or protocol.n_items != shape[1]):
+        if target_array.ndim == 1:
+            refuse_batch(shape[1], target_array)
+        if protocol is None:
+            refuse_sample(matrix, target_array, candidates)
     return counted
+
+
+def _target_array(targets: Any, shape: tuple[int, ...]) -> Any:
+    """Columns, or booleans that mark relevant items, of any form of targets."""
+    if hasattr(targets, "tocsr"):
+        return targets.toarray() != 0
+    if isinstance(targets, Sequence) and any(isinstance(row, Sequence) for row in targets):
+        sizes = {len(row) if isinstance(row, Sequence) else 1 for row in targets}
+        if len(sizes) > 1:
+            raise ValueError(
+                "targets must be a column for each row of scores, or booleans of its shape, got "
+                f"lists of {min(sizes)} to {max(sizes)} columns: mark the relevant items of each "
+                "row with True"
+            )
+    array = on_host(targets)
+    if array.shape == shape and array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
+        return array == 1
+    return array
 
 
 def _single(matrix: Any, target_array: Any, candidates: Any) -> _Counts:

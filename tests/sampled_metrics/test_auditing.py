@@ -16,7 +16,9 @@ def audit(*arguments, **options):
     return auditing.audit(*arguments, **options).frame
 
 
-CHECKS = ["positives", "duplicates", "lists", "numbers", "items", "order", "popularity"]
+CHECKS = [
+    "positives", "duplicates", "lists", "numbers", "coverage", "items", "order", "popularity",
+]  # fmt: skip
 
 
 def by_check(frame):
@@ -61,7 +63,7 @@ def test_few_draws_in_a_large_catalogue_keep_the_level():
     tables = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
     p_values = np.array([frame["p_value"] for frame in tables])
     assert ((p_values[:, 4:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
-    assert (p_values[:, 4] <= 0.3).sum() > 20
+    assert (p_values[:, CHECKS.index("items")] <= 0.3).sum() > 20
 
 
 def test_counts_by_hand():
@@ -306,7 +308,7 @@ def test_positives_of_users_without_negatives_change_no_count():
 
 def test_nothing_is_said_of_positives_that_were_not_given():
     negatives, n_items, _ = claimed(3, n_users=30, n_items=50)
-    assert audit(negatives, n_items)["check"].tolist() == [*CHECKS[1:5], "order"]
+    assert audit(negatives, n_items)["check"].tolist() == CHECKS[1:7]
     no_positives = sp.csr_array((len(negatives), n_items))
     assert audit(negatives, n_items, no_positives)["check"].iloc[0] == "positives"
 
@@ -380,3 +382,19 @@ def test_lists_that_agree_by_chance_raise_no_alarm():
     check = by_check(audit(np.array(lists), 1000))["lists"]
     assert check.alarm
     assert check.statistic == 1
+
+
+def test_half_of_the_catalogue_that_is_never_drawn_is_found():
+    rng = np.random.default_rng(0)
+    upper = np.stack([3_001 + rng.choice(3_000, 100, replace=False) for _ in range(300)])
+    result = auditing.audit(upper, 6_001)
+    coverage = result.frame.set_index("check").loc["coverage"]
+    assert coverage["alarm"]
+    assert coverage["statistic"] == 3_001
+    assert coverage["finding"].startswith("3,001 of 6,001 items are never drawn")
+    assert result.sampler == "distinct negatives, 3,001 items never drawn"
+    # Enough draws for every item, but nobody draws what all users own.
+    own = sp.csr_array(np.tile(np.arange(200) < 40, (300, 1)))
+    others = np.stack([40 + rng.choice(160, 100, replace=False) for _ in range(300)])
+    assert not by_check(audit(others, 200, own))["coverage"].alarm
+    assert by_check(audit(40 + others[:, :60] % 100, 200, own, replacement=True))["coverage"].alarm

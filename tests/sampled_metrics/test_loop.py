@@ -378,7 +378,11 @@ POSITIONS = pd.DataFrame({"user": range(USERS), "position": ABOVE})
         (LONG, {"n_items": ITEMS, "protocol": EXACT}, "n_items must be left out with a protocol"),
         (LONG, {"n_items": ITEMS, "mask": MASK}, "mask must be left out with other forms"),
         (LONG.drop(columns="label"), {"n_items": ITEMS}, "must have one column relevant"),
-        (SCORES, {"targets": TARGETS, "n_items": 9}, "n_items must be left out with a matrix"),
+        (
+            SCORES,
+            {"targets": TARGETS, "n_items": 9},
+            "n_items must be the 40 columns of",
+        ),
         (SCORES, {"targets": TARGETS, "first_rank": 0}, "first_rank must be left out with a matr"),
     ],
 )
@@ -386,3 +390,152 @@ def test_evaluate_refuses_what_it_would_have_to_guess(given: Any, options: Any, 
     with pytest.raises(ValueError, match=said) as problem:
         sm.evaluate(given, **options)
     assert "\n" not in str(problem.value)
+
+
+def sampled_matrix(filling: float, lowest: int, most: int) -> tuple[Any, Any]:
+    """Scores of between `lowest` and `most` items in each row, and the column of the relevant."""
+    rng = np.random.default_rng(7)
+    scores, target = rng.normal(size=(50, 200)), rng.integers(0, 200, 50)
+    keys = rng.random(scores.shape)
+    keys[np.arange(50), target] = 0
+    place = keys.argsort(axis=1).argsort(axis=1)
+    return np.where(place < rng.integers(lowest, most + 1, (50, 1)), scores, filling), target
+
+
+@pytest.mark.parametrize("filling", [-np.inf, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize(("lowest", "most"), [(21, 21), (18, 21), (150, 150)])
+def test_a_matrix_with_a_sample_in_each_row_is_not_taken_for_all_items(
+    filling: float, lowest: int, most: int
+) -> None:
+    scores, target = sampled_matrix(filling, lowest, most)
+    with pytest.raises(ValueError, match=r"must hold those of all items, got about .* of 200"):
+        sm.evaluate(scores, target)
+    with pytest.raises(ValueError, match="False in mask elsewhere, as if a sample was scored"):
+        sm.evaluate(np.where(scores == filling, 0, scores), target, mask=scores != filling)
+    metric = sm.RankMetric("recall@10")
+    with pytest.raises(ValueError, match="scores must hold those of all items"):
+        metric.update(xp.asarray(scores), target)
+    assert not metric.kinds
+    stated = sm.evaluate(scores, target, mask=scores != filling, n_items=200, metrics=["recall@10"])
+    own = scores[np.arange(50), target]
+    assert stated.frame["estimate"].item() == np.mean((scores > own[:, None]).sum(axis=1) < 10)
+
+
+def test_scores_of_all_items_stay_exact() -> None:
+    rng = np.random.default_rng(8)
+    scores, target = rng.normal(size=(50, 200)), rng.integers(0, 200, 50)
+    rank = 1 + (scores > scores[np.arange(50), target][:, None]).sum(axis=1)
+
+    def recall(matrix: Any, **options: Any) -> float:
+        return float(
+            sm.evaluate(matrix, target, metrics=["recall@10"], **options).frame["estimate"][0]
+        )
+
+    assert recall(scores) == np.mean(rank <= 10)
+    training = rng.random(scores.shape) < rng.random((50, 1)) * 0.4
+    training[np.arange(50), target] = False
+    masked = np.where(training, -np.inf, scores)
+    rest = 1 + (masked > scores[np.arange(50), target][:, None]).sum(axis=1)
+    assert recall(masked) == recall(scores, mask=~training) == np.mean(rest <= 10)
+    padded = np.c_[scores, np.full(50, -np.inf)]  # a column for padding is no sample
+    assert recall(padded) == np.mean(rank <= 10)
+    sparse = np.where(rng.random(scores.shape) < 0.9, 0.0, scores)  # most items tie at zero
+    ties = (sparse == sparse[np.arange(50), target][:, None]).sum(axis=1)
+    above = (sparse > sparse[np.arange(50), target][:, None]).sum(axis=1)
+    expected = np.mean(np.clip(10 - above, 0, ties) / ties)
+    assert recall(sparse) == pytest.approx(expected, rel=1e-12)
+
+
+def test_lists_of_the_best_k_and_batches_are_refused() -> None:
+    rng = np.random.default_rng(9)
+    scores, target = rng.normal(size=(50, 200)), rng.integers(0, 200, 50)
+    best = scores.argsort(axis=1).argsort(axis=1) >= 190
+    with pytest.raises(ValueError, match="as in lists of the best k"):
+        sm.evaluate(np.where(best, scores, -np.inf), target)
+    batch, own = rng.normal(size=(64, 64)), np.arange(64)
+    for protocol in (None, sm.Protocol(5_000, 63, replacement=False)):
+        with pytest.raises(ValueError, match="items of a batch are one sample for all its rows"):
+            sm.evaluate(batch, own, protocol)
+    exact = np.mean((batch > batch.diagonal()[:, None]).sum(axis=1) < 10)
+    stated = sm.evaluate(batch, own, n_items=64, metrics=["recall@10"])
+    by_protocol = sm.evaluate(
+        batch, own, sm.Protocol(64, 63, replacement=False), metrics=["recall@10"]
+    )
+    assert stated.frame["estimate"][0] == by_protocol.frame["estimate"][0] == exact
+    metric = sm.RankMetric("recall@10", n_items=64)
+    metric.update(batch, own)
+    assert metric.compute().frame["estimate"][0] == exact
+
+
+def test_pandas_objects_are_aligned_by_their_index() -> None:
+    rng = np.random.default_rng(10)
+    users = [f"u{i}" for i in range(80)]
+    order, protocol = rng.permutation(80), sm.Protocol(1_000, 50, replacement=False)
+    first = rng.integers(1, 52, 80)
+    second = np.minimum(first + (rng.random(80) < 0.3), 51)
+    tables = [
+        sm.compare(
+            sm.evaluate(
+                {"A": pd.Series(first, users), "B": pd.Series(second, users).iloc[rows]},
+                protocol=protocol,
+                metrics=["auc"],
+            ).log,
+            "auc",
+        ).frame
+        for rows in (slice(None), order)
+    ]
+    pd.testing.assert_frame_equal(*tables)
+    scores, target = rng.normal(size=(80, 300)), rng.integers(0, 300, 80)
+    rows = [
+        sm.evaluate(
+            pd.DataFrame(scores, users), pd.Series(target, users).iloc[rows], metrics=["rr"]
+        )
+        for rows in (slice(None), order)
+    ]
+    assert rows[0].frame["estimate"].equals(rows[1].frame["estimate"])
+    with pytest.raises(ValueError, match="must have the users of the other arguments in its index"):
+        sm.evaluate(pd.DataFrame(scores, users), pd.Series(target), metrics=["rr"])
+
+
+def test_natural_forms_of_targets_and_ranks_are_read() -> None:
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(11)
+    scores, target = rng.normal(size=(30, 90)), rng.integers(0, 90, 30)
+    marked = np.zeros(scores.shape, int)
+    marked[np.arange(30), target] = 1
+    values = [
+        sm.evaluate(scores, form, metrics=["ap"]).frame["estimate"].item()
+        for form in (target, marked, marked == 1, sp.csr_array(marked), target.tolist())
+    ]
+    assert len(set(values)) == 1
+    with pytest.raises(ValueError, match="lists of 1 to 2 columns: mark the relevant items"):
+        sm.evaluate(scores[:2], [[0], [1, 2]])
+    with pytest.raises(ValueError, match="got a sparse matrix"):
+        sm.evaluate(sp.csr_array(marked), target)
+    protocol = sm.Protocol(400, 50, replacement=False)
+    ranks = {"u1": 3, "u2": 7, "u3": 1}
+    forms = (ranks, {"user": list(ranks), "rank": [3, 7, 1]})
+    frames = [
+        sm.evaluate(forms[0], protocol=protocol).frame,
+        sm.evaluate(forms[1], protocol=protocol, first_rank=1).frame,
+    ]
+    assert frames[0]["estimate"].equals(frames[1]["estimate"])
+
+
+def test_judgements_may_be_sets_lists_or_one_document() -> None:
+    rng = np.random.default_rng(12)
+    documents = [f"d{i}" for i in range(20)]
+    run = {
+        f"q{i}": dict(zip(documents, rng.permutation(20).tolist(), strict=True)) for i in range(30)
+    }
+    ranked = {query: sorted(found, key=lambda d: -found[d]) for query, found in run.items()}
+    forms = [{"d3": 1}, {"d3"}, ["d3"], "d3"]
+    values = {
+        sm.evaluate(given, dict.fromkeys(run, form), n_items=20, metrics=["rr"]).frame["estimate"][
+            0
+        ]
+        for form in forms
+        for given in (run, ranked)
+    }
+    assert len(values) == 1

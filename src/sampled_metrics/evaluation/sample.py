@@ -108,8 +108,9 @@ class Sample:
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
                 "shared_negatives must be False for an identification interval or a verdict, got "
-                f"True: the proof needs independent negatives for each user; {instead}, and "
-                "readers.trec with corpus_size reads runs over one sub-corpus"
+                "True: the theorem needs independent uniform negatives for each user, and these "
+                f"are shared, or from part of the catalogue (audit says which); {instead}, and "
+                "readers.trec or ranx with corpus_size reads runs over one sub-corpus"
             )
         if self.log.fixed_sample_size:
             return

@@ -26,7 +26,8 @@ from .columns import (
     warn_ignored,
     whole,
 )
-from .compact import COLUMNS, Log
+from .compact import COLUMNS, Log, Uniform
+from .inspection import Drawn, not_independent
 from .rows import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
 from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
@@ -108,9 +109,11 @@ def read_log(
         ties: break them at random while you draw.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. Their sampled ranks are
-        then not independent and no interval or verdict is proved: `estimate` and `compare` refuse
-        the log. By default False, unless a table from :func:`~sampled_metrics.readers.from_scores`
-        shows that most users have the same negatives as another user.
+        then not independent and no theorem gives an interval or a verdict: `estimate` and `compare`
+        refuse the log. By default False, unless a table from a reader shows otherwise: many users
+        have nearly the negatives of another, one item is among those of too many users, or too few
+        items are among those of any. Independent uniform draws look like this in fewer than three
+        logs of a million.
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
         because of a sampled rank. Without it, `estimate` and `compare` refuse a log if users with
@@ -202,8 +205,7 @@ def read_log(
         n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
     if isinstance(source, str) and source == "bundled":
         source, replacement = _bundled(replacement), False
-    if shared_negatives is None:  # readers record it in attrs
-        shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
+    attrs = getattr(source, "attrs", {})  # what readers record
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     try:
         log = _of_source(source, sizes, replacement)
@@ -218,12 +220,17 @@ def read_log(
     one_round = isinstance(protocol, Adaptive) and protocol.first == protocol.most
     if isinstance(protocol, (Weighted, Adaptive)) and not one_round:
         stored = protocol
+    shown = "users have nearly the same negatives" if attrs.get("shared_negatives") else ""
+    if "negatives" in attrs and not shown and isinstance(stored, Uniform):
+        shown = _not_independent(log, Drawn(*attrs["negatives"]))
+    if shown and shared_negatives is False and not _is_complete(log):
+        raise ValueError(f"shared_negatives must be True, got False: {shown}")
     log = replace(
         log,
         protocol=stored,
-        shared_negatives=bool(shared_negatives),
+        shared_negatives=bool(shown if shared_negatives is None else shared_negatives),
         fixed_sample_size=bool(fixed_sample_size),
-        exact_values=getattr(source, "attrs", {}).get("exact_values", {}),
+        exact_values=attrs.get("exact_values", {}),
     )
     if isinstance(protocol, Adaptive):
         _check_adaptive(log, protocol)
@@ -240,6 +247,23 @@ def _of_source(source: Any, sizes: Sizes, replacement: bool | None) -> Log:
         return _of_frame(frame, name, sizes, replacement)
     with opened_dask(source) if paths is None else paths.opened() as table:
         return _of_table(table, sizes, replacement)
+
+
+def _is_complete(log: Log) -> bool:
+    """Whether all irrelevant items were drawn for all users."""
+    kinds = log.kinds
+    return bool((kinds["n_negatives"] >= kinds["n_items"] - kinds["n_relevant"]).all())
+
+
+def _not_independent(log: Log, seen: Drawn) -> str:
+    """Why the negatives cannot be independent uniform draws, or ""; by the largest recommender."""
+    if _is_complete(log):
+        return ""
+    first, kinds = log.kinds["position"] == 1, log.kinds
+    lists = log._kind_counts[:, first]
+    largest = lists[int(np.argmax(lists.sum(axis=1)))].astype(float)
+    candidates = (kinds["n_items"] - kinds["n_relevant"])[first]
+    return not_independent(seen, largest, kinds["n_negatives"][first], candidates, log.replacement)
 
 
 def _check_adaptive(log: Log, design: Adaptive) -> None:

@@ -91,7 +91,8 @@ def sub_corpus(
     relevant = judged[judged["rel"] > 0]
     codes, documents = pd.factorize(rows["document"])
     n_documents = len(documents)
-    is_several = isinstance(corpus_size, Sequence) and len(corpus_size) > 0
+    is_text = isinstance(corpus_size, str)
+    is_several = isinstance(corpus_size, Sequence) and not is_text and len(corpus_size) > 0
     sizes: Any = corpus_size if is_several else (corpus_size,)
     size, *larger = sorted({integer(one, "corpus_size", 2) for one in sizes})
     if size < n_documents:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._validate import IntArray, as_written, shortened
 from ..log.columns import item_of_user, labelled, refuse_first, refuse_twice, require_columns
+from ..log.inspection import drawn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,15 +96,27 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     keys = {key: np.asarray(table[key].array[order[relevant_rows]]) for key in KEY}
     frame = pd.DataFrame(keys | counts)
     frame.attrs["replacement"] = False  # repeated items are refused or removed, see `from_scores`
-    # A sum of hashes identifies a set of negatives in any order.
-    hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
-    list_hashes = np.add.reduceat(np.where(is_negative, hashes, 0), first)
-    recommender = table["recommender"].cat.codes.to_numpy()[order][first]
-    is_shared = pd.DataFrame({"recommender": recommender, "list": list_hashes}).duplicated(
-        keep=False
-    )
-    frame.attrs["shared_negatives"] = bool(is_shared.mean() > 0.5)
+    frame.attrs |= _shown(table, order, group)
     return frame
+
+
+def _shown(table: pd.DataFrame, order: IntArray, group: IntArray) -> dict[str, Any]:
+    """What the negatives show of how they were drawn, for `read_log`: of all recommenders."""
+    is_negative = ~table["relevant"].to_numpy()[order]
+    item = table["item"].cat.codes.to_numpy()[order].astype(np.int64)
+    recommender = table["recommender"].cat.codes.to_numpy()[order]
+    shown, is_shared = [], False
+    for code in np.unique(recommender):
+        own = is_negative & (recommender == code)
+        seen, is_alike = drawn(group[own], item[own])
+        shown.append(seen)
+        is_shared |= is_alike
+    return {
+        "shared_negatives": is_shared,
+        "negatives": [
+            min(seen.n_distinct for seen in shown), max(seen.most_often for seen in shown)
+        ],
+    }  # fmt: skip
 
 
 def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:

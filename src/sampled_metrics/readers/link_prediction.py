@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import fetched, on_host
 from .._validate import IntArray, as_written, integers
+from ..log.inspection import drawn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,9 @@ def link_prediction(
     DataFrame
         For :func:`~.read_log`: columns recommender, user (number of the edge, from 0), n_better,
         n_tied, n_negatives and, if given, n_items. Tell `read_log` whether negatives may repeat,
-        which scores do not show (TGB's are distinct).
+        which scores do not show (TGB's are distinct). ``attrs["shared_negatives"]`` says whether
+        one row was given, or many edges have nearly the same scores as another. Tell `read_log` of
+        shared nodes whose scores differ between edges.
 
     Raises
     ------
@@ -87,13 +90,14 @@ def link_prediction(
     if isinstance(lists, np.ndarray) and lists.ndim == 1:
         if filtered is not None:
             raise ValueError("filtered must be omitted where all edges share their negatives")
-        columns = _among_shared(positives, lists)
+        columns, is_shared = _among_shared(positives, lists), positives.size > 1
     else:
         if len(lists) != positives.size:
             raise ValueError(
                 f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        columns = _among_own(positives, lists, _mask(filtered, lists))
+        mask = _mask(filtered, lists)
+        columns, is_shared = _among_own(positives, lists, mask), _is_shared(lists, mask)
     frame = pd.DataFrame(
         {"recommender": recommender, "user": np.arange(positives.size)} | columns,
     )
@@ -108,7 +112,28 @@ def link_prediction(
                 f"{items.shape}"
             )
         frame["n_items"] = items
+    frame.attrs["shared_negatives"] = is_shared
     return frame
+
+
+def _is_shared(lists: NDArray[Any] | list[NDArray[Any]], mask: NDArray[np.bool_] | None) -> bool:
+    """Whether edges have nearly the same scores of negatives as others, which then are the same.
+
+    Lists whose scores depend on the edge do not show it.
+    """
+    if isinstance(lists, np.ndarray) and mask is None:
+        score, size = lists.ravel(), np.full(len(lists), lists.shape[1])
+    else:
+        rows = (
+            list(lists) if mask is None else [row[~m] for row, m in zip(lists, mask, strict=True)]
+        )
+        score, size = np.concatenate(rows), np.array([row.size for row in rows])
+    code = np.unique(score, return_inverse=True)[1].ravel()
+    edge = np.repeat(np.arange(size.size), size)
+    n_different = np.unique(edge * np.int64(code.size) + code).size
+    if 2 * n_different < code.size:  # few values: equal ones are not the same nodes
+        return False
+    return drawn(edge, code)[1]
 
 
 def _scores(values: Any, name: str) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from .._validate import shortened
 from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import judged_run, real_column
 from .trec import QUERY
@@ -42,10 +43,12 @@ def ranx(
     ----------
     run : ranx.Run, or mapping of query to mapping of document to score
         The form of ``Run.to_dict()`` and ranx's JSON files, and of runs of pytrec_eval. With
-        `corpus_size` also a mapping of system to such runs.
+        `corpus_size` also a mapping of system to such runs. A list of documents, best first, may
+        stand for a mapping.
     qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
         A document is relevant if its relevance is at least 1, as in ranx; with `corpus_size`, if
-        it is above 0, as in trec_eval.
+        it is above 0, as in trec_eval. A set or list of the relevant documents, or the one that is
+        relevant, may stand for a mapping.
     recommender : str, optional
         By default the run's name.
     corpus_size, kept : optional
@@ -121,10 +124,11 @@ def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:
     import pandas as pd
 
     table = mapping.to_dict() if hasattr(mapping, "to_dict") else mapping
-    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
+    if not isinstance(table, Mapping):
         raise ValueError(
             f"{name} must map each query to a mapping of documents, got {type(mapping).__name__}"
         )
+    table = {user: _valued(documents, name, user) for user, documents in table.items()}
     rows = pd.DataFrame(
         [(user, item) for user, value_by_item in table.items() for item in value_by_item],
         columns=["user", "item"],
@@ -132,3 +136,21 @@ def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:
     numbers = [number for value_by_item in table.values() for number in value_by_item.values()]
     rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 refuses numbers too large for floats
     return rows
+
+
+def _valued(documents: Any, name: str, query: object) -> Mapping[Any, Any]:
+    """Documents with their values: those of a list of a run fall from the first on, else 1 each."""
+    if isinstance(documents, Mapping):
+        return documents
+    if name == "run" and isinstance(documents, (list, tuple)):
+        if len(set(documents)) < len(documents):
+            raise ValueError(f"run must rank a document once, got one twice for query {query}")
+        return {document: -place for place, document in enumerate(documents)}
+    if name == "qrels" and isinstance(documents, (set, frozenset, list, tuple)):
+        return dict.fromkeys(documents, 1)
+    if name == "qrels" and isinstance(documents, (str, int)):
+        return {documents: 1}
+    raise ValueError(
+        f"{name} must map each query to a mapping of documents, got {type(documents).__name__} "
+        f"for query {shortened(str(query))}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from .._validate import as_written
+from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
 from .candidates import KEY, checked_candidates, collapsed, count_above
 
@@ -25,26 +25,29 @@ def from_scores(
         recommender.
     duplicates : {"refuse", "keep", "collapse"}
         How to treat an item that appears twice among a user's candidates, as after drawing with
-        replacement. "keep" counts every copy. "collapse" counts it once, and a relevant item never
-        as a negative, like software that stores scores by item (NCF, RecBole); given their number,
-        the distinct negatives are a sample without replacement.
+        replacement. "keep" counts every copy. "collapse" counts it once, like software that stores
+        scores by item (NCF, RecBole); given their number, the distinct negatives are a sample
+        without replacement. Neither counts a draw of the user's own relevant items as a negative:
+        given their number, the other draws are uniform over the irrelevant items.
 
     Returns
     -------
     DataFrame
         For :func:`~sampled_metrics.read_log`: a row for each relevant item with the columns
         recommender, user, item, n_better, n_tied and n_negatives (of the user; distinct ones after
-        "collapse"). Users without a relevant item are left out. Give the size of the catalogue to
-        `read_log`. Except after "keep", ``attrs["replacement"]`` tells `read_log` that candidates
-        are distinct. ``attrs["shared_negatives"]`` says whether most users have the same negatives
-        as another user. A CSV file does not hold attrs.
+        "collapse"). Give the size of the catalogue to `read_log`. Except after "keep",
+        ``attrs["replacement"]`` tells `read_log` that candidates are distinct.
+        ``attrs["shared_negatives"]`` says whether users' negatives are nearly those of others.
+        ``attrs["negatives"]`` has the number of different negatives, and of the draws of the most
+        frequent one; `read_log` tests with them whether negatives are independent. A CSV file does
+        not hold attrs.
 
     Raises
     ------
     ValueError
         If a column, user or item is missing, a score is NaN or not a number, `relevant` is not 0 or
         1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
-        unknown, or there is no relevant item.
+        unknown, or a user has no relevant item.
 
     See Also
     --------
@@ -74,7 +77,25 @@ def from_scores(
         table = collapsed(table)
     if duplicates == "refuse":
         refuse_twice(table, KEY, "the table", ": say whether to keep or collapse duplicates")
+    _refuse_without_relevant(table)
+    if duplicates == "keep":  # a draw of the user's own relevant item is no negative
+        held_out = table.loc[table["relevant"], KEY].assign(is_held_out=True)
+        is_held_out = table.merge(held_out, on=KEY, how="left")["is_held_out"].notna().to_numpy()
+        table = table[table["relevant"].to_numpy() | ~is_held_out]
     counts = count_above(table, "the table")
     if duplicates == "keep":
         del counts.attrs["replacement"]
     return counts
+
+
+def _refuse_without_relevant(table: pd.DataFrame) -> None:
+    """Refuse users without a relevant row, whose misses a metric would leave out."""
+    users = table.groupby(KEY[:2], sort=False, observed=True)["relevant"].any()
+    if users.any() and not users.all():
+        name, user = users.index[~users.to_numpy()][0]
+        raise ValueError(
+            f"each user must have a relevant item among the candidates, got none for user "
+            f"{shortened(str(user))} of {shortened(str(name))} ({(~users).sum():,} of "
+            f"{len(users):,} users): if lists were cut at the best k, log all candidates, since a "
+            "user whose item is missing is a miss; leave out users who have no held-out item"
+        )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampled_metrics import estimate
 from sampled_metrics.log.read import read_log
 from sampled_metrics.readers import from_scores, recbole_scores
 
@@ -27,6 +28,8 @@ candidates = st.lists(
 
 @given(candidates)
 def test_counts_equal_the_slow_ones(rows):
+    with_relevant = {row[:2] for row in rows if row[4]}
+    rows = [row for row in rows if row[:2] in with_relevant]
     frame = pd.DataFrame(rows, columns=["recommender", "user", "item", "score", "relevant"])
     assert as_dict(from_scores(frame)) == slow_counts(rows)
     assert as_dict(from_scores(frame.astype({"relevant": int}))) == slow_counts(rows)
@@ -57,11 +60,36 @@ def test_duplicates_are_refused_kept_or_collapsed():
     with pytest.raises(ValueError, match="item 2 of user 5 twice in the table: say whether to"):
         from_scores(rows)
     repeated = from_scores(rows, duplicates="keep")
-    assert repeated[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 3, 4]]
+    assert repeated[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 2, 3]]
     collapsed = from_scores(rows, duplicates="collapse")
     assert collapsed[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 1, 2]]
     with pytest.raises(ValueError, match="one score, got 2 for item 2 of user 5"):
         from_scores(rows.assign(score=[4, 4, 5, 9, 4]), duplicates="collapse")
+
+
+def test_draws_of_a_users_own_relevant_items_are_no_negatives():
+    rng = np.random.default_rng(0)
+    n_items, n_users, drawn = 20, 3_000, 10
+    rank = np.where(rng.random(n_users) < 0.5, 1, rng.integers(1, n_items + 1, n_users))
+    # The item's number is its rank; the sampler also draws the held-out item.
+    item = np.c_[rank, rng.integers(1, n_items + 1, (n_users, drawn))]
+    rows = pd.DataFrame({"user": np.repeat(np.arange(n_users), drawn + 1), "item": item.ravel()})
+    rows = rows.assign(score=-rows["item"], relevant=np.tile(np.arange(drawn + 1) == 0, n_users))
+    log = read_log(from_scores(rows, duplicates="keep"), n_items=n_items, replacement=True)
+    assert not log.shared_negatives
+    intervals = estimate(log, ["auc", "recall@1"], assumption=None).frame.set_index("metric")
+    exact = {"auc": np.mean(1 - (rank - 1) / (n_items - 1)), "recall@1": np.mean(rank == 1)}
+    for metric, value in exact.items():
+        assert intervals["possible_low"][metric] <= value <= intervals["possible_high"][metric]
+
+
+def test_users_whose_item_was_cut_off_are_refused():
+    rows = pd.DataFrame(
+        {"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 7, 9, 8, 9], "score": [2.0, 1.0] * 3,
+         "relevant": [1, 0, 0, 0, 0, 0]}
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"got none for user 2 of .* \(2 of 3 users\).*cut at the"):
+        from_scores(rows)
 
 
 def test_a_log_is_what_read_log_takes():
