@@ -174,7 +174,7 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], seed: int) -> T
     known = [start for start in starts if start]
     for name, m in (("two", 2), ("ten", 10)):
         own = [linear_share(intervals, m, seed) for intervals in recommenders.values()]
-        texts[f"own_{name}"] = f"{100 * min(own):.0f}% to {100 * max(own):.0f}%"
+        texts[f"own_{name}"] = f"{100 * min(own):.1f}% to {100 * max(own):.1f}%"
     return texts | {
         "users": candidates.size,
         "z_from": starts[0] or "none",
