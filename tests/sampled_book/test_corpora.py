@@ -373,14 +373,22 @@ def test_the_replies_hold_the_counted_tables():
 
 
 def test_plans_compare_pools_with_uniform_corpora_of_their_size():
-    plans = reduced_corpora.plans(retrieval.bundled("npl"), (30,), (93,), seed=0)
+    runs = retrieval.bundled("npl")
+    plans = reduced_corpora.plans(runs, (30,), (93,), seed=0, draws=2)
     pool, drawn, everything = plans.itertuples(index=False)
     assert pool.documents == drawn.documents < everything.documents == 11_426
     assert 0 < pool.rise < drawn.rise
     assert (everything.rise, everything.reversed) == (0, 0)
-    drawn_once = corpora.uniform_table(retrieval.bundled("npl"), (drawn.documents - 1_735,), 5)
-    ndcg = drawn_once.query("metric == 'ndcg@10'")
-    assert ndcg["rise"].mean() == pytest.approx(drawn.rise, abs=0.01)
+    exact, rises, reversed_pairs = corpora.by_query(runs).mean(axis=1), [], []
+    for draw in range(2):
+        size = drawn.documents - 1_735
+        kept = corpora.uniform(runs, size, np.random.default_rng([0, size, draw]))
+        values = corpora.by_query(runs, kept=kept).mean(axis=1)
+        rises.append((values - exact).mean())
+        pairs = itertools.combinations(zip(exact, values, strict=True), 2)
+        reversed_pairs.append(sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs))
+    assert np.mean(rises) == pytest.approx(drawn.rise, abs=0.01)
+    assert drawn.reversed == np.mean(reversed_pairs) > 0
 
 
 def test_the_table_of_data_sets_has_each_once():

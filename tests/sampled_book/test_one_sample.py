@@ -77,9 +77,45 @@ def test_the_jackknife_is_too_large_on_average_for_any_statistic():
         found = one_sample.jackknife(lambda s, v=values: v[tuple(sorted(s))], n, m)
         assert found.expected >= found.smaller - 1e-12
         assert found.smaller >= found.mean - 1e-12
-        # A factor (m - 1) / m, as in the jackknife for independent draws, is not covered.
     linear = one_sample.jackknife(lambda s: float(0 in s), 6, 3)
     assert linear.expected * 2 / 3 < linear.smaller
+
+
+def textbook_and_mean(values, n, m):
+    """The expectation of the textbook jackknife and the variance of the mean, in fractions."""
+    expected, means = Fraction(0), []
+    for sample in itertools.combinations(range(n), m):
+        left = [values[tuple(e for e in sample if e != d)] for d in sample]
+        means.append(sum(left, Fraction(0)) / m)
+        squares = sum(((each - means[-1]) ** 2 for each in left), Fraction(0))
+        expected += Fraction(m - 1, m) * (1 - Fraction(m, n)) * squares
+    mean = sum(means, Fraction(0)) / len(means)
+    return expected / len(means), sum(((x - mean) ** 2 for x in means), Fraction(0)) / len(means)
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_the_textbook_jackknife_covers_the_variance_of_the_mean(n):
+    rng = np.random.default_rng(n)
+    for m in range(2, n + 1):
+        smaller = list(itertools.combinations(range(n), m - 1))
+        for _ in range(3):
+            values = {s: Fraction(int(rng.integers(-9, 10))) for s in smaller}
+            expected, variance = textbook_and_mean(values, n, m)
+            assert expected >= variance
+        weights = [int(w) for w in rng.integers(-9, 10, n)]
+        linear = {s: Fraction(sum(weights[d] for d in s)) for s in smaller}
+        expected, variance = textbook_and_mean(linear, n, m)
+        assert expected == variance
+        for k in range(1, 4):
+            if 2 * k > n:
+                continue
+            pure = {s: Fraction(int(one_sample.pure(k)(set(s)))) for s in smaller}
+            expected, variance = textbook_and_mean(pure, n, m)
+            square = sum(v * v for v in pure.values()) / len(pure)
+            assert variance == Fraction((m - k) * (n - m + 1 - k), m * (n - m + 1)) * square
+            assert expected * m * (n - m + 1) * n == (
+                k * (n + 1 - k) * (m - 1) * (n - m) * square
+            )  # fmt: skip
 
 
 def by_definition(sets, sample, values):
@@ -95,10 +131,12 @@ def test_coverage_is_that_of_all_samples(m):
     n, queries = 9, np.array([[2, 1], [1, 1]])
     sets = [{0, 1}, {0, 2}, {0}, {3}, set()]
     truth = np.mean([1 / (1 + len(a)) for a in sets])
-    held = []
+    held, estimates, errors = [], [], []
     for sample in itertools.combinations(range(n), m):
         left = by_definition(sets, sample, one_sample.unbiased_rr(n, m - 1))
         variance = (1 - (m - 1) / n) * ((left - left.mean()) ** 2).sum()
+        estimates.append(left.mean())
+        errors.append(np.sqrt(variance))
         width = stats.t.ppf(0.975, m - 1) * np.sqrt(variance)
         order = [
             [Order(np.array([1]), np.array([len(a & set(sample))]), np.array([1.0]),
@@ -110,6 +148,8 @@ def test_coverage_is_that_of_all_samples(m):
         low, high = totals(log, metric("rr"))[0]["s"].range(0.95)
         held.append([abs(left.mean() - truth) <= width, low <= truth <= high])
     assert one_sample.hub_coverage(queries, n, m) == pytest.approx(np.mean(held, axis=0))
+    expected = np.mean(errors), np.std(estimates)
+    assert one_sample.hub_errors(queries, n, m) == pytest.approx(expected)
 
 
 def test_a_hub_outside_the_sample_leaves_no_trace():

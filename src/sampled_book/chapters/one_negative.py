@@ -31,6 +31,24 @@ def not_linear(values: ArrayLike) -> float:
     return float(rest @ rest / (column.size * column.var()))
 
 
+def linear_share(intervals: RankIntervals, n_negatives: int, seed: int) -> float:
+    """R^2 of a line in the rank fitted to expected sampled AP, over a recommender's own ranks; ties
+    in a random order.
+
+    Each user's rank counts as the share p of candidates above, so that catalogues of several sizes
+    can be compared. Drawn with replacement, E 1/(1 + X) is (1 - (1 - p)^(m + 1)) / ((m + 1) p).
+
+    >>> even = np.arange(10_000)
+    >>> round(linear_share(RankIntervals(even, 0 * even, 0 * even + 10_000), 2, 0), 4)
+    0.9836
+    """
+    p = (intervals.ranks("random", seed) - 1) / (intervals.n_candidates - 1)
+    first = p == 0
+    m = n_negatives + 1
+    expected = np.where(first, 1.0, (1 - (1 - p) ** m) / (m * np.where(first, 1.0, p)))
+    return float(np.corrcoef(p, expected)[0, 1] ** 2)
+
+
 def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Figure:
     """Plot expected sampled metrics, from 1 at the first rank to 0 at the last, by number of
     negatives.
@@ -136,7 +154,7 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], seed: int) -> T
     """AP and AUC of each recommender with one negative, ties averaged over their orders, and the
     lead of the first in AUC, in percentage points; and the number of negatives from which the
     last is before the first in AP, with ties broken at random by `seed`, and its range over this
-    seed and the nine that follow.
+    seed and the nine that follow; and what a line explains over each recommender's own ranks.
     """
     texts: Texts = {}
     aucs: dict[str, float] = {}
@@ -154,6 +172,9 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], seed: int) -> T
         ranks = {name: recommenders[name].ranks("random", order) for name in (names[0], names[-1])}
         starts.append(order_by_negatives(ranks, "ap", whole).right_from)
     known = [start for start in starts if start]
+    for name, m in (("two", 2), ("ten", 10)):
+        own = [linear_share(intervals, m, seed) for intervals in recommenders.values()]
+        texts[f"own_{name}"] = f"{100 * min(own):.1f}% to {100 * max(own):.1f}%"
     return texts | {
         "users": candidates.size,
         "z_from": starts[0] or "none",

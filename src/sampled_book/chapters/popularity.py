@@ -79,38 +79,25 @@ def depth_table(bench: instead.Bench) -> Frame:
 
 
 def reversed_table(bench: instead.Bench) -> Frame:
-    """Pairs of recommenders, and how many of them uniform negatives and negatives drawn by
-    popularity order wrongly in expectation.
+    """Pairs of recommenders, and how many of them uniform negatives, without and with replacement,
+    and negatives drawn by popularity (with replacement) order wrongly in expectation.
 
     >>> reversed_table(instead.Bench()).set_index("Data").loc["ml-1m"].tolist()
-    [36, 1, 7]
+    [36, 1, 1, 7]
     """
-    rows = []
-    for name in bench.where:
-        counts = instead.reversed_by(bench, name)
-        shown = ("pairs", f"{bench.n_negatives} uniform", f"{bench.n_negatives} by popularity")
-        rows.append((name, *(int(counts[key]) for key in shown)))
-    return pd.DataFrame(rows, columns=["Data", "Pairs", "Uniform", "By popularity"])
-
-
-def reversed_with_replacement(bench: instead.Bench) -> int:
-    """How many of the pairs of :func:`reversed_table` uniform negatives order wrongly in
-    expectation if they are drawn with replacement, as those by popularity are.
-
-    >>> reversed_with_replacement(instead.Bench())
-    95
-    """
-    m, parsed_metric, wrong = bench.n_negatives, metric(bench.metric_name), 0
+    m, parsed_metric, rows = bench.n_negatives, metric(bench.metric_name), []
     worth = parsed_metric(np.arange(1, m + 2))
     for name, path in bench.where.items():
         means, ranks, pairs = bench.means(name), benchmark.ranks(name, path), bench.tables["pairs"]
-        means["with"] = {
+        means["with replacement"] = {
             key: float((ranks[str(key)].sampled_pmf(m, replacement=True) @ worth).mean())
             for key in means.index
         }
         counts = protocols.reversed_orders(means, pairs[pairs["data"] == name], parsed_metric.name)
-        wrong += int(counts["with"])
-    return wrong
+        shown = ("pairs", f"{m} uniform", "with replacement", f"{m} by popularity")
+        rows.append((name, *(int(counts[key]) for key in shown)))
+    columns = ["Data", "Pairs", "Uniform, distinct", "Uniform, with replacement", "By popularity"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
@@ -131,9 +118,10 @@ def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
         "rising_from": ", ".join(f"{value:.0%}" for value in rising[uniform[-1]]),
         "rising_to": ", ".join(f"{value:.0%}" for value in rising[protocols.ALL]),
         "below": int((drawn < exact).sum()),
-        "better": int((wrong["By popularity"] < wrong["Uniform"]).sum()),
+        "better": int((wrong["By popularity"] < wrong["Uniform, with replacement"]).sum()),
         "wrong_pairs": int(wrong["Pairs"].sum()),
-        "wrong_uniform": int(wrong["Uniform"].sum()),
+        "wrong_distinct": int(wrong["Uniform, distinct"].sum()),
+        "wrong_with": int(wrong["Uniform, with replacement"].sum()),
         "wrong_drawn": int(wrong["By popularity"].sum()),
     }
     for key, values in (("near", sampled), ("all", exact)):

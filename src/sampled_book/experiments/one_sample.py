@@ -7,7 +7,7 @@ has a set A_q of such documents above its relevant one; the sample shows x_q = |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import combinations, product
 from math import comb
 from typing import NamedTuple
@@ -180,27 +180,44 @@ def hub_coverage(
     the first row of queries, j of those of the second, with the multivariate hypergeometric
     distribution.
     """
-    own = queries[:, 0]
     truth = float((queries / np.array([[3, 2], [2, 1]])).sum() / queries.sum())
     made, _ = corpus_values.cached_values(metric("rr"), n, m - 1, (1,), int(queries.sum()), None)
     rows = (unbiased_rr(n, m - 1), made.low[0, :3], made.high[0, :3])
-    covered, total = np.zeros(2), 0.0
+    covered = np.zeros(2)
+    for hub, i, j, probability in _hub_samples(queries, n, m):
+        none, low, high = (_hub_totals(row, queries, hub, (i, j), n, m) for row in rows)
+        width = float(np.sqrt(none.variances[0]) * stdtrit(m - 1, 0.5 + confidence / 2))
+        ends = low.value - low.half_width(confidence), high.value + high.half_width(confidence)
+        inside = np.array([abs(none.value - truth) <= width, ends[0] <= truth <= ends[1]])
+        covered += probability * inside
+    return float(covered[0]), float(covered[1])
+
+
+def hub_errors(queries: IntArray, n: int, m: int) -> tuple[float, float]:
+    """The mean of the jackknife's standard error and the standard deviation of the estimate, over
+    all samples, for the values of :func:`hub_coverage`.
+    """
+    values, rows = unbiased_rr(n, m - 1), []
+    for hub, i, j, probability in _hub_samples(queries, n, m):
+        found = _hub_totals(values, queries, hub, (i, j), n, m)
+        rows.append((probability, found.value, float(np.sqrt(found.variances[0]))))
+    share, value, error = np.array(rows).T
+    return float(share @ error), float(np.sqrt(share @ (value - share @ value) ** 2))
+
+
+def _hub_samples(queries: IntArray, n: int, m: int) -> Iterator[tuple[int, int, int, float]]:
+    """Whether the hub is sampled, numbers of the queries' own documents, and the probability."""
+    own, found = queries[:, 0], []
     for hub, i, j in product(range(2), range(own[0] + 1), range(own[1] + 1)):
         rest = m - hub - i - j
         if not 0 <= rest <= n - 1 - own.sum():
             continue
         log = _log_choose(n - 1 - int(own.sum()), rest) - _log_choose(n, m)
         log += _log_choose(int(own[0]), i) + _log_choose(int(own[1]), j)
-        if log < -30:
-            continue  # all such samples together have a probability below 1e-9
-        none, low, high = (_hub_totals(row, queries, hub, (i, j), n, m) for row in rows)
-        width = float(np.sqrt(none.variances[0]) * stdtrit(m - 1, 0.5 + confidence / 2))
-        ends = low.value - low.half_width(confidence), high.value + high.half_width(confidence)
-        inside = np.array([abs(none.value - truth) <= width, ends[0] <= truth <= ends[1]])
-        covered += np.exp(log) * inside
-        total += float(np.exp(log))
-    covered /= total  # 1 but for rounding and the rarest samples
-    return float(covered[0]), float(covered[1])
+        if log >= -30:  # all others together have a probability below 1e-9
+            found.append((hub, i, j, float(np.exp(log))))
+    total = sum(probability for *_, probability in found)  # 1 but for rounding and the rarest
+    return ((hub, i, j, probability / total) for hub, i, j, probability in found)
 
 
 def _hub_totals(

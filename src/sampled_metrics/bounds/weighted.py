@@ -76,9 +76,11 @@ def band(
     """Simultaneous Clopper-Pearson intervals of the shares with fewer above than each start.
 
     Of `total` users between `lower` and `upper`, (starts,), have fewer negatives above than each of
-    the starts.
+    the starts. Given users have unequal probabilities. The tails of their count are no larger than
+    the binomial ones (hoeffding1956), except that one user or more can have the sum of the
+    probabilities, s, in place of 1 - exp(-s); hence the slightly smaller error rate.
     """
-    error_rate = 0.5 * (1.0 - confidence) / lower.size
+    error_rate = -np.expm1(-0.5 * (1.0 - confidence) / lower.size)
     n_lower, n_upper = np.floor(lower + 1e-9), np.minimum(np.ceil(upper - 1e-9), np.ceil(total))
     total = max(total, 1.0)
     with np.errstate(invalid="ignore"):

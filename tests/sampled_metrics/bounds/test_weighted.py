@@ -1,5 +1,6 @@
 """What is possible with weights: every set of items above, hostile populations, other designs."""
 
+import math
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -206,8 +207,18 @@ def test_a_band_holds_all_shares_as_often_as_it_says():
         n_held += bool(((below <= true_shares) & (true_shares <= above)).all())
     assert n_held / 4_000 >= 0.9
     below, above = unequal.band(np.array([3.0]), np.array([3.0]), 10.0, 0.95)
-    exact = stats.binomtest(3, 10).proportion_ci(0.95, method="exact")
+    exact = stats.binomtest(3, 10).proportion_ci(1 - 2 * (1 - math.exp(-0.025)), method="exact")
     assert (below[0], above[0]) == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.parametrize("users", [2, 10, 1_000])
+def test_a_band_holds_the_mean_probability_of_given_users_who_differ(users):
+    # One user has the probability s and the others none, so that a count of 1 has probability s.
+    # The mean, s / users, is missed only if s is below this.
+    below, _ = unequal.band(np.array([1.0]), np.array([1.0]), users, 0.95)
+    assert users * below[0] <= 0.025
+    least = stats.binomtest(1, users).proportion_ci(0.95, method="exact").low
+    assert users * least > 0.025
 
 
 def test_a_band_counts_users_in_parts_to_the_worse_side():
