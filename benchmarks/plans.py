@@ -112,10 +112,10 @@ def judged(setting: Setting, log: Log, better: str) -> dict[str, bool]:
     decided = row["warrant"] != ""
     ahead = setting.first if row["estimate"] > 0 else setting.second
     named = str(row["verdict"]).startswith(f"{better} ")
-    proved, gentle = row["warrant"] == "proved", row["assumption"] in PLANNED
+    proved, gentle = row["warrant"] == "theorem", row["assumption"] in PLANNED
     return {
         "right order": ahead == better,
-        "proved": proved and gentle,
+        "theorem": proved and gentle,
         "steepness": proved and not gentle,
         "track record": row["warrant"] == "track record",
         "wrong": decided and not named,
@@ -143,7 +143,7 @@ def measured(setting: Setting, draws: int, seed: int) -> dict[str, object]:
         "order, got": got["right order"],
         "proof, true ranks": known[1],
         "proof, pilot log": fitted[1],
-        "proof, got": got["proved"],
+        "proof, got": got["theorem"],
         "steepness, got": got["steepness"],
         "track record, got": got["track record"],
         "wrong": got["wrong"],

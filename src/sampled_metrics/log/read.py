@@ -108,9 +108,10 @@ def read_log(
         ties: break them at random while you draw.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. Their sampled ranks are
-        then not independent and no interval or verdict is proved: `estimate` and `compare` refuse
-        the log. By default False, unless a table from :func:`~sampled_metrics.readers.from_scores`
-        shows that most users have the same negatives as another user.
+        then not independent, and no theorem covers an interval or a verdict: `estimate` and
+        `compare` refuse the log. By default False, unless a table from
+        :func:`~sampled_metrics.readers.from_scores` shows that most users have the same negatives
+        as another user.
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
         because of a sampled rank. Without it, `estimate` and `compare` refuse a log if users with
