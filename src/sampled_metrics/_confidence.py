@@ -71,13 +71,12 @@ def promise(assumption: str, warrant: str, confidence: float) -> str:
     >>> print(promise("decreasing at the top", THEOREM, 0.9))
     90% confidence, if deeper ranks have fewer users
     >>> print(promise("mixture of geometrics, at most 4 times per doubling", THEOREM, 0.95))
-    95% confidence, if deeper ranks have fewer users, in a mixture of geometrics, at most 4 times \
-fewer per doubling
+    95% confidence, if ranks are a mixture of geometrics, at most 4x fewer users per doubling
     """
     ground = f"{percent(confidence)} confidence" if warrant == THEOREM else warrant
     if assumption == NONE:
         return f"{ground}, {WHATEVER}"
-    names = [name for name in assumption.split(", ") if name != "decreasing at the top"]
-    limits = ", ".join(["if deeper ranks have fewer users", *names])
-    limits = limits.replace("mixture", "in a mixture").replace("times per", "times fewer per")
-    return f"{ground}, {limits}"
+    condition = assumption.replace("decreasing at the top", "deeper ranks have fewer users")
+    condition = condition.replace("mixture", "ranks are a mixture")
+    condition = condition.replace(" times per", "x fewer users per")
+    return f"{ground}, if {condition}"

@@ -611,7 +611,7 @@ def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[st
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--report", "report.html"]) == 0
     page = Path("report.html").read_text(encoding="utf-8")
     assert "Race: decides the order" in page
-    assert "bets prove which of two recommenders" in page
+    assert "bets decide, with the confidence asked for, which of two recommenders" in page
 
 
 def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -800,10 +800,7 @@ def test_the_example_prints_a_table_of_its_log(
     assert len(rows) == 12
     assert all(row["low"] <= row["guess"] <= row["high"] for row in rows)
     assert main(["published", "toy/table.csv", *sizes, "--orders"]) == 0
-    assert (
-        "if deeper ranks have fewer users, at most 4 times fewer per doubling)"
-        in capsys.readouterr().out
-    )
+    assert "(95% confidence, if at most 4x fewer users per doubling)" in capsys.readouterr().out
 
 
 @pytest.mark.processes

@@ -1058,8 +1058,8 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
             (row_k,) = comparison.frame.itertuples()
             assert (row_k.assumption, row_k.steepness) == (f"at most {k:g} times per doubling", k)
             assert comparison.sentences == [
-                "A beats B on NDCG@10 (95% confidence, if deeper ranks have fewer users, at most "
-                f"{k:g} times fewer per doubling)."
+                "A beats B on NDCG@10 "
+                f"(95% confidence, if at most {k:g}x fewer users per doubling)."
             ]
     assert {2.0, np.inf} < steepnesses  # and nothing, where they are too alike
 

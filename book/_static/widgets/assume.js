@@ -6,8 +6,8 @@
   const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const ASSUMPTIONS = ["no assumption on the ranks", "decreasing at the top",
     "at most 4 times per doubling", "at most 2 times per doubling"];
-  const CONDITIONS = ["whatever the ranks", ...["", ", at most 4 times fewer per doubling",
-    ", at most 2 times fewer per doubling"].map((limit) => `if deeper ranks have fewer users${limit}`)];
+  const CONDITIONS = ["whatever the ranks", "if deeper ranks have fewer users",
+    "if at most 4x fewer users per doubling", "if at most 2x fewer users per doubling"];
   const SAID = ["no assumption on the ranks", "decreasing at the top: deeper ranks have fewer users",
     "at most 4 times per doubling: … at most 4 times fewer",
     "at most 2 times per doubling: … at most 2 times fewer",
