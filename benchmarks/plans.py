@@ -7,7 +7,8 @@ ranks, scaled to one catalogue size, are the population: an evaluation draws use
 replacement, and negatives for each recommender, with replacement too. `plan` is asked twice: with
 the true ranks, and with one evaluation of the same size as a pilot log. It promises the probability
 of the right order by the bias-variance estimator, and the largest share of evaluations in which any
-method can prove an order under the assumptions `PLANNED`. `compare` then judges each evaluation.
+method can decide at 95% confidence under the assumptions `PLANNED`. `compare` then judges each
+evaluation.
 `tests/sampled_book/test_promises.py` holds what the documentation says of it against the file.
 """
 
@@ -93,7 +94,7 @@ def drawn(
 
 
 def promised(setting: Setting, data: Any, *protocol: sm.Protocol) -> tuple[float, float]:
-    """The probability of the right order, and the limit on proofs, both as shares."""
+    """The probability of the right order, and the limit on decided evaluations, both as shares."""
     plan = sm.plan(
         data,
         setting.metric,
@@ -112,11 +113,11 @@ def judged(setting: Setting, log: Log, better: str) -> dict[str, bool]:
     decided = row["warrant"] != ""
     ahead = setting.first if row["estimate"] > 0 else setting.second
     named = str(row["verdict"]).startswith(f"{better} ")
-    proved, gentle = row["warrant"] == "proved", row["assumption"] in PLANNED
+    is_theorem, gentle = row["warrant"] == "theorem", row["assumption"] in PLANNED
     return {
         "right order": ahead == better,
-        "proved": proved and gentle,
-        "steepness": proved and not gentle,
+        "theorem": is_theorem and gentle,
+        "steepness": is_theorem and not gentle,
         "track record": row["warrant"] == "track record",
         "wrong": decided and not named,
     }
@@ -141,9 +142,9 @@ def measured(setting: Setting, draws: int, seed: int) -> dict[str, object]:
         "order, true ranks": known[0],
         "order, pilot log": fitted[0],
         "order, got": got["right order"],
-        "proof, true ranks": known[1],
-        "proof, pilot log": fitted[1],
-        "proof, got": got["proved"],
+        "decided, true ranks": known[1],
+        "decided, pilot log": fitted[1],
+        "decided, got": got["theorem"],
         "steepness, got": got["steepness"],
         "track record, got": got["track record"],
         "wrong": got["wrong"],
@@ -154,12 +155,12 @@ def markdown(table: pd.DataFrame) -> str:
     """The table as Markdown; a bound is rounded upwards, other shares to the nearest percent."""
     heads = ["data", "pair (ratio of the exact metrics)", "metric", "negatives", "users"]
     heads += ["right order, plan from true ranks", "plan from a log", "compare"]
-    heads += ["proved, bound from true ranks", "bound from a log", "compare"]
-    heads += ["proved, steepness limited", "track record", "wrong"]
+    heads += ["decided at 95%, bound from true ranks", "bound from a log", "compare"]
+    heads += ["decided at 95%, steepness limited", "track record", "wrong"]
     lines = [f"| {' | '.join(heads)} |", "| --- | --- | --- |" + " ---: |" * (len(heads) - 3)]
     for row in table.to_dict("records"):
         other = row["second"] if row["better"] == row["first"] else row["first"]
-        bounds = {"proof, true ranks", "proof, pilot log"}
+        bounds = {"decided, true ranks", "decided, pilot log"}
         shares = [
             f"{np.ceil(100 * value - 1e-9) if name in bounds else round(100 * value):.0f}%"
             for name, value in list(row.items())[8:]

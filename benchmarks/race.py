@@ -69,7 +69,7 @@ def raced(name: str, seed: int, few: int | None) -> pd.DataFrame:
         seconds = time.process_time() - start
         row, scores = found.frame.iloc[0], int(found.costs["scores"].sum())
         full, better = 2 * users * items, max(pair, key=exact.__getitem__)
-        decided = row["verdict"] != "unknown"
+        decided = row["verdict"] != "undecided"
         rows.append(
             {
                 "data": name,

@@ -1,4 +1,4 @@
-"""How wide proved ranges are for users with several held-out items, and with one of them.
+"""How wide 95% intervals are for users with several held-out items, and with one of them.
 
     python benchmarks/several.py [--data ml-100k] [--seed 1]
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import cli_options as options
+from ._confidence import RECORDED
 from ._files import SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
     0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
-    returns 0, 1 or 3 for better, worse or unknown, and 1 stands for an alarm of ``--fail-on``.
+    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``.
 
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
@@ -493,20 +494,21 @@ COMMANDS = {
     "estimate": _Command(_estimate, options.estimate_options,
         "Estimate exact metrics from a sampled evaluation.",
         "The table has for each recommender and metric what was reported, an estimate, the typical "
-        "range (by the track record of such estimates on real recommenders), the proved range of "
-        "all exact values that are consistent with the sample, and what a sentence may quote.",
+        f"range (by the track record of such estimates on {RECORDED}), the 95% interval of all "
+        "exact values that are consistent with the sample, and what a sentence may quote.",
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
         _LOG,
     ),
     "compare": _Command(_compare, options.compare_options,
         "Say which recommender beats which, and under what assumption.",
-        "A sentence for each pair says who beats whom, with the warrant and the assumption of the "
-        "verdict, or what would prove it. The table has the reported difference, the corrected "
-        "one, and the proved range of the exact difference. The chance that any proved verdict on "
-        "the log's pairs by this metric is wrong is at most 1 less the confidence, if the "
+        "A sentence for each pair says who beats whom, with the confidence and the assumption of "
+        "the verdict, or what would decide it. The table has the reported difference, the "
+        "corrected one, and the 95% interval of the exact difference. The chance that any verdict "
+        "with 95% confidence on the log's pairs by this metric is wrong is at most 5%, if the "
         "verdict's assumption holds, for users drawn from a population at random and for its exact "
-        "metrics. With no assumption on the ranks it holds for the log's own users, too. Where "
-        "nothing is proved, the track record of such estimates on real recommenders gives odds.",
+        "metrics. A verdict whatever the ranks holds for the log's own users, too. Where a pair is "
+        "undecided, the track record of such estimates gives the probability of their order; it "
+        f"was fitted to {RECORDED}.",
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
     ),
@@ -514,17 +516,18 @@ COMMANDS = {
         "Say by the exit status whether a new recommender is better than the old one.",
         "Each log has one recommender, on the same users. The status is 0 if the new one is "
         "better, 1 if it is worse, 3 if neither can be said, and 2 after an error. What is printed "
-        "names the warrant of the verdict, or the odds.",
+        "names the confidence and the assumption of the verdict, or the track record.",
         "sampled-metrics example toy\nsampled-metrics gate toy/old.csv toy/new.csv --metric "
         "ndcg@10 --n-items 480 --n-negatives 50 --no-replacement",
     ),
     "certificate": _Command(_certificate, options.certificate_options,
-        "Write a proved range to a file that anybody can check without this package.",
-        "The range is of a metric or, with --pair, of a difference: without 0 it is a verdict. The "
-        "file holds the users at each sampled rank and the bets that prove the range. The one "
-        "file verify.py of this package checks it with nothing but Python: python -m "
-        "sampled_metrics.verify FILE, or python verify.py FILE. Its exit status is 0 if the range "
-        "is proved, 1 if a claim does not hold, and 2 if the file is malformed.",
+        "Write an interval to a file that anybody can check without this package.",
+        "The 95% interval is of a metric or, with --pair, of a difference: without 0 it is a "
+        "verdict. The file holds the users at each sampled rank and the bets that prove that the "
+        "interval has this confidence. The one file verify.py of this package checks it with "
+        "nothing but Python: python -m sampled_metrics.verify FILE, or python verify.py FILE. Its "
+        "exit status is 0 if the proof is right, 1 if a claim does not hold, and 2 if the file is "
+        "malformed.",
         "sampled-metrics example toy\nsampled-metrics certificate toy/log.csv --metric ndcg@10 "
         "--recommender A --n-items 480 --n-negatives 50 --no-replacement --out toy/cert.json",
     ),
@@ -533,8 +536,9 @@ COMMANDS = {
         "The table has for each method and metric what is printed, and all exact values that the "
         "printed numbers leave possible, their digits and the draws of the negatives counted: "
         "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
-        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges are "
-        "proved. The last column is a guess. A row that cannot be is named.",
+        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges of "
+        "a data set hold together with 95% confidence. The last column is a guess. A row that "
+        "cannot be is named.",
         "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
         "--n-negatives 50 --users 300 --no-replacement",
         _TABLE,

@@ -130,7 +130,7 @@ def plan_options(add: partial[None]) -> None:
     add("--budget S", "scores that may be computed for each recommender: also show how they are "
         "best divided into users and negatives")
     add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
-        "Python, which ranks all items for users in random order until the verdict is proved")
+        "Python, which ranks all items for users in random order until they decide")
     add("--curve", "show the probability of the right verdict by negatives and by users instead")
 
 
@@ -203,8 +203,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     _design_options(add)
     add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
         "while none was above the item: the log says in n_negatives how many they were in the end")
-    add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
-        "verdict is proved then")
+    add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
+        "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
         "at random: accept a log that looks as if samples were doubled because of their ranks")
     _output_options(

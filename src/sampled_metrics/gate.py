@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._confidence import UNDECIDED
 from .evaluation.comparison import compare
 from .log.columns import meaning
 from .log.sources import loaded
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .results import Comparison
 
 #: Exit status by verdict; 2 is bad input.
-STATUS = {"better": 0, "worse": 1, "unknown": 3}
+STATUS = {"better": 0, "worse": 1, UNDECIDED: 3}
 
 
 def gate(
@@ -34,8 +35,9 @@ def gate(
 
     Returns
     -------
-    verdict : {"better", "worse", "unknown"}
-        Of the new version. A verdict is proved, or by track record as the comparison says.
+    verdict : {"better", "worse", "undecided"}
+        Of the new version. The comparison says whether its verdict has the confidence asked for,
+        or is by the track record of recommenders none of which is neural.
     comparison : Comparison
 
     Raises
@@ -50,7 +52,7 @@ def gate(
     >>> sizes = {"n_items": 1_000, "n_negatives": 100, "replacement": False}
     >>> verdict, comparison = gate(old, old.assign(rank=1), "auc", **sizes)
     >>> verdict, comparison.sentences[0]
-    ('better', 'new beats old on AUC (proved, no assumption on the ranks).')
+    ('better', 'new beats old on AUC (95% confidence, whatever the ranks).')
     """
     import pandas as pd
 
@@ -65,7 +67,7 @@ def gate(
     log = read_log(pd.concat(frames, ignore_index=True), **given)
     comparison = compare(log, metric, **options)
     (winner,) = comparison.frame["verdict"].str.extract(r"^(new|old) ", expand=False)
-    return {"new": "better", "old": "worse"}.get(winner, "unknown"), comparison
+    return {"new": "better", "old": "worse"}.get(winner, UNDECIDED), comparison
 
 
 def _one(source: Any, name: str) -> pd.DataFrame:

@@ -179,7 +179,7 @@ def _row(
 
 
 def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
-    """An upper bound, for each assumption, on how often a verdict on a pair can be proved."""
+    """An upper bound, for each assumption, on how often a theorem decides a pair at 95%."""
     rows = []
     if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
         masses = [

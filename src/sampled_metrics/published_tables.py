@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ._confidence import CONFIDENCE, PROVED
+from ._confidence import CONFIDENCE, THEOREM, UNDECIDED
 from ._files import is_pipe, read_pipe
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence, integer, printable
@@ -102,9 +102,9 @@ def published(
         agree with them, without and with the assumptions; and finding, a sentence.
 
         `orders` has a row for each metric and each two methods of a data set: first (the larger
-        published average) and second; verdict, "unknown" if either may be ahead; and assumption
-        and warrant of the verdict, as for :func:`~sampled_metrics.compare`, empty if it
-        is unknown.
+        published average) and second; verdict, "undecided" if either may be ahead; and
+        assumption and warrant of the verdict, as for :func:`~sampled_metrics.compare`, empty if
+        it is undecided.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def published(
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
-    ranges: proved, each under the assumption of its column
+    ranges: 95% confidence, each under the assumption of its column
     guess: if the true ranks are as even as the printed numbers allow
     hit@10: 0 of 1 orders of two methods settled
     """
@@ -451,7 +451,7 @@ class _Order:
     metric: str
     first: str
     second: str
-    verdict: str = "unknown"
+    verdict: str = UNDECIDED
     assumption: str = ""
     warrant: str = ""
 
@@ -476,7 +476,7 @@ def _orders(dataset_rows: list[_Judged], assumptions: list[Assumption | None]) -
                 if first_low > second_high or second_low > first_high:  # not where one is NaN
                     ahead, behind = names if first_low > second_high else names[::-1]
                     verdict, name = f"{ahead} beats {behind}", assumption_name(assumption)
-                    order = replace(order, verdict=verdict, assumption=name, warrant=PROVED)
+                    order = replace(order, verdict=verdict, assumption=name, warrant=THEOREM)
                     break
             orders.append(order)
     return orders

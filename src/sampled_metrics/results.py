@@ -263,8 +263,8 @@ class _Evaluated(_Plotted):
         We evaluated X, Y and Z on 6,040 users. Each held-out item was ranked among 100 distinct
         negatives, drawn uniformly from the 1,393 to 3,687 candidates of each user. We estimated
         AUC on all candidates; estimator: naive. The naive metric is that of the sampled ranks;
-        here it has no bias. The 95% ranges are proved with no assumption on the ranks. Software:
-        The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026.
+        here it has no bias. The 95% intervals are valid with any number of users, whatever the
+        ranks. Software: The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026.
         """
         from .report import paper
 
@@ -291,12 +291,12 @@ class Estimates(_Evaluated):
     --------
     >>> import sampled_metrics as sm
     >>> sm.estimate("bundled", ["auc"])
-    recommender  metric  reported  estimate  proved          quote
+    recommender  metric  reported  estimate  95% interval    quote
     X            auc       0.8920    0.8920  0.885 to 0.899  0.892 (0.885 to 0.899)
     Y            auc       0.8522    0.8522  0.844 to 0.860  0.852 (0.844 to 0.860)
     Z            auc       0.7481    0.7481  0.737 to 0.759  0.748 (0.737 to 0.759)
-    proved at 95%: no assumption on the ranks
-    note: here the truth is known: auc is 0.8924, 0.8533, 0.7480 (X, Y, Z)
+    95% interval: whatever the ranks
+    note: here the exact value is known: auc is 0.8924, 0.8533, 0.7480 (X, Y, Z)
     """
 
     comparisons: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
@@ -305,11 +305,12 @@ class Estimates(_Evaluated):
     def certificate(
         self, path: str | Path, metric: str | None = None, recommender: str | None = None
     ) -> Path:
-        """Write a proved range to a JSON file that ``verify.py`` checks without this package.
+        """Write an interval to a JSON file that ``verify.py`` checks without this package.
 
-        The file holds the users at each sampled rank, and the bets that prove the range. They prove
-        it if the counts are genuine and nobody chose the bets after looking at them. The range is
-        up to 1% wider than `possible_low` to `possible_high`, for the rounding of its decimals.
+        The file holds the users at each sampled rank, and the bets that prove the confidence of the
+        interval, if the counts are genuine and nobody chose the bets after looking at them. The
+        interval is up to 1% wider than `possible_low` to `possible_high`, for the rounding of its
+        decimals.
 
         Parameters
         ----------
@@ -341,8 +342,8 @@ class Estimates(_Evaluated):
         ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
         ...     verify.main(path)  # doctest: +ELLIPSIS
         {"recommenders": ["recommender"], "metric": "rr", ...}
-        the metric of recommender is in 0.0... to 0...
-        proved: valid if the counts are genuine and the bets were fixed beforehand
+        the metric of recommender is in 0.0... to 0..., with 95% confidence
+        checked: a proof, valid if the counts are genuine and the bets were fixed beforehand
         sha256 ...
         0
         """
@@ -377,10 +378,10 @@ class Comparison(_Evaluated):
     >>> result.verdicts
     {('A', 'B'): 'A beats B'}
     >>> result
-    A beats B on AUC (proved, no assumption on the ranks).
-    pair     reported  estimate          large sample      proved
+    A beats B on AUC (95% confidence, whatever the ranks).
+    pair     reported  estimate          large sample      95% interval
     A and B  +1.0000   +1.0000 ± 0.0000  +1.000 to +1.000  +0.876 to +1.000
-    proved at 95%: no assumption on the ranks
+    95% interval: whatever the ranks
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)
@@ -388,11 +389,11 @@ class Comparison(_Evaluated):
     assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
 
     def certificate(self, path: str | Path, first: str, second: str) -> Path:
-        """Write a pair's proved range, `first` less `second`, to a file that ``verify.py`` checks.
+        """Write a pair's interval, `first` less `second`, to a file that ``verify.py`` checks.
 
-        A range without 0 proves which one is better. The file holds the users at each two sampled
-        ranks. It is a ValueError if the range is out of scope, as in :meth:`Estimates.certificate`,
-        where however a pair may have any number of users.
+        An interval without 0 is a verdict with its confidence. The file holds the users at each two
+        sampled ranks. It is a ValueError if the interval is out of scope, as in
+        :meth:`Estimates.certificate`, where however a pair may have any number of users.
         """
         from .evaluation import certificates
 
@@ -414,7 +415,7 @@ class Plan(_Plotted):
     designs : pandas.DataFrame
         The cheapest evaluation of each kind that reaches the confidence.
     limits : pandas.DataFrame
-        An upper bound on how often a verdict can be proved, whatever the method.
+        An upper bound on how often a pair gets a verdict with 95% confidence, whatever the method.
     curves : pandas.DataFrame
         The probability of the right verdict by negatives and by users, which the page draws; empty
         unless asked for.
@@ -458,11 +459,11 @@ class Race(Result):
     Examples
     --------
     >>> row = {"first": "A", "second": "B", "verdict": "A beats B", "users": 640}
-    >>> row |= {"assumption": "none", "warrant": "proved"}
+    >>> row |= {"assumption": "none", "warrant": "theorem"}
     >>> costs = {"recommender": ["A", "B"], "scores": [900, 1_100], "share": [0.009, 0.011]}
     >>> settings = {"metric": "ndcg@10", "n_users": 1_000}
     >>> Race(pd.DataFrame([row]), settings, costs=pd.DataFrame(costs)).sentences
-    ['A beats B on NDCG@10 (proved, no assumption on the ranks), by 640 of 1,000 users.']
+    ['A beats B on NDCG@10 (95% confidence, whatever the ranks), by 640 of 1,000 users.']
     """
 
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -584,7 +585,7 @@ class Published(Result):
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
-    ranges: proved, each under the assumption of its column
+    ranges: 95% confidence, each under the assumption of its column
     guess: if the true ranks are as even as the printed numbers allow
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """

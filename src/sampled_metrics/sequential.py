@@ -103,8 +103,8 @@ def race(
     **Guarantee.** With probability at least `confidence`, every verdict is right: it names the
     order of the exact metrics, averaged over all users of `test`, that ranking all items for all
     users would give. The guarantee is joint over all pairs of recommenders. The probability is over
-    the random order of the users. It is proved for any recommenders, users and metric, without an
-    assumption on the ranks. It does not extend to users who are not in `test`. Rerunning a race
+    the random order of the users. This is a theorem for any recommenders, users and metric, without
+    an assumption on the ranks. It does not extend to users who are not in `test`. Rerunning a race
     with new seeds voids it: each order of the users is another chance of a wrong verdict.
 
     Parameters
@@ -150,8 +150,8 @@ def race(
         Its frame has a row for each pair, with the columns
 
         - *first*, *second*: the two recommenders
-        - *verdict*: "A beats B"; "A and B are equal", after all users; or "unknown", if the budget
-          ran out
+        - *verdict*: "A beats B"; "A and B are equal", after all users; or "undecided", if the
+          budget ran out
         - *difference*: mean metric of the first less mean metric of the second, over the users
           compared. It is descriptive: stopping early biases it.
         - *users*: number of users compared
@@ -568,9 +568,9 @@ def _result(
         first, second = (names[scorer_index] for scorer_index in pair.both)
         verdicts = {1: f"{first} beats {second}", -1: f"{second} beats {first}"}
         verdicts[0] = f"{first} and {second} are equal"
-        verdict = "unknown" if pair.sign is None else verdicts[pair.sign]
+        verdict = _confidence.UNDECIDED if pair.sign is None else verdicts[pair.sign]
         mean = pair.sum / pair.users if pair.users else np.nan
-        wealth, warrant = float(np.exp(pair.won.max())), (_confidence.NONE, _confidence.PROVED)
+        wealth, warrant = float(np.exp(pair.won.max())), (_confidence.NONE, _confidence.THEOREM)
         rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
     full, costs = field.users.size * field.order.size, []
     for scorer_index, scorer in enumerate(scorers):

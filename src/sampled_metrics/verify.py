@@ -1,6 +1,6 @@
 """Check the certificate of a range: ``python verify.py cert.json``, with nothing else installed.
 
-Exit status 0: proved; 1: a claim does not hold; 2: malformed. Decimals are rounded outwards.
+Exit status 0: a right proof; 1: a claim does not hold; 2: malformed. Decimals are rounded outwards.
 Proof. A bet is a function h > 0 of the sampled rank x. Its certificate y and slope s satisfy
 
     E[h(x) | r] <= y + s M(r)    (for bets on the low end; y - s M(r) for the high end)
@@ -101,7 +101,7 @@ class Certificate:
         return [scale * bend + drop * slope for bend, (_, slope, _) in rows]
 
     def check(self) -> str:
-        """What is proved, or RefusedError; extreme values need no wealth."""
+        """The claim, or RefusedError; extreme values need no wealth."""
         _require(0 < 2 * self.alpha <= 1 - self.confidence < 1, "alpha is too large")
         _require(min(map(min, self.functions)) > 0, "a function is not positive")
         worst, best = self.metric(self.pool, DOWN), self.metric(0, UP)
@@ -113,7 +113,8 @@ class Certificate:
             self._check_averages()
             self._check_ranks(self.top, self.last - 1)  # no chord crosses the cut-off
             self._check_ranks(max(self.top, self.last), self.pool)
-        return f"the metric of {self.name} is in {self.low:f} to {self.high:f}"
+        ends, confidence = f"{self.low:f} to {self.high:f}", (100 * self.confidence).normalize()
+        return f"the metric of {self.name} is in {ends}, with {confidence:f}% confidence"
 
     def _wealth(self, side: int, end: Decimal) -> Decimal:
         """Lower bound of alpha times the wealth on one side, against a mean metric of `end`."""
@@ -140,8 +141,7 @@ class Certificate:
     def _value(self, index: int, above: int, tied: int) -> Decimal:
         """A bet's value for a user; ties are broken at random, or several may be of one item."""
         values = self.functions[index][above : above + tied + 1]
-        is_least = self.replacement and tied > 1
-        return min(values) if is_least else sum(values, ZERO) / len(values)
+        return min(values) if self.replacement and tied > 1 else sum(values, ZERO) / len(values)
 
     def _check_ranks(self, first: int, last: int) -> None:
         """The inequality with each of `first` to `last` items above; in context UP."""
@@ -182,7 +182,7 @@ def _number(value: Any) -> Decimal:
 
 
 def main(path: str) -> int:
-    """Check a file, print what it proves with a digest, and return the exit status."""
+    """Check a file, print its claim with a digest, and return the exit status."""
     try:
         content = json.loads(Path(path).read_text("utf-8"))
         claim = Certificate(content).check()
@@ -191,7 +191,7 @@ def main(path: str) -> int:
         return 1 if isinstance(problem, RefusedError) else 2
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
     print(f"{json.dumps(content['settings'])}\n{claim}")
-    print("proved: valid if the counts are genuine and the bets were fixed beforehand")
+    print("checked: a proof, valid if the counts are genuine and the bets were fixed beforehand")
     print(f"sha256 {digest.hexdigest()}")
     return 0
 

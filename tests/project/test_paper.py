@@ -41,7 +41,7 @@ def sentences() -> dict[str, str]:
         "users": f"for each of {users:,} users",
         "recommenders in the log": f"has {in_words(len(sampled))} recommenders",
         "verdict": f"{pair['favoured']} as the probable winner against X, with probability "
-        f"{pair['odds']:.0%} by the track record",
+        f"{pair['probability']:.0%} by the track record",
         "benchmark": f"on {recommenders} recommenders and {in_words(len(benchmark.every()))} data",
         "corpora": f"On {len(tasks)} data sets for which the scores of {models} embedding models",
         "reversed": f"the order of {tasks['reversed'].sum()} of {tasks['pairs'].sum():,} pairs",

@@ -80,12 +80,13 @@ def test_verdicts_are_counted_as_they_are():
         ("B", "C", 0, 0, -1, 1),
     ]
     frame = pd.DataFrame(rows, columns=columns)
-    frame["verdict"] = ["B beats A", "A beats C", evaluation.UNKNOWN]
+    frame["verdict"] = ["B beats A", "A beats C", evaluation.UNDECIDED]
     frame["assumption"] = ["none", "like the benchmark's", ""]
-    frame["warrant"] = ["proved", "track record", ""]
+    frame["warrant"] = ["theorem", "track record", ""]
     frame["detectable"] = [0.15, 0.1, 0.05]
     comparison = Comparison.__new__(Comparison)
     object.__setattr__(comparison, "frame", frame)
+    object.__setattr__(comparison, "settings", {"confidence": 0.9})
     exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
     texts = your_log.compare_texts({"ap": comparison}, exact)
     counted = ("all_pairs", "given", "proved", "probable")
@@ -94,11 +95,15 @@ def test_verdicts_are_counted_as_they_are():
     true_order = {("A", "ap"): 0.2, ("B", "ap"): 0.3, ("C", "ap"): 0.1}
     assert your_log.compare_texts({"ap": comparison}, true_order)["log_right"] == "All 2 are right."
     unknown = your_log.compare_texts({"ap": comparison}, {})
-    assert unknown["log_right"] == "The truth is not known here."
+    assert unknown["log_right"] == "The exact values are not known here."
     shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
     assert shown["Interval"][0] == "\N{MINUS SIGN}0.300 to 0.000"
-    assert shown["Rests on"].tolist() == ["proved, assumption: none", "track record", ""]
+    assert shown["Rests on"].tolist() == [
+        "90% confidence, whatever the ranks",
+        "track record",
+        "",
+    ]
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
 
 

@@ -39,7 +39,7 @@ def test_plans_and_what_compare_says_are_those_of_the_file(plans):
     table = pd.read_csv(plans.FILE)
     text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
     assert plans.markdown(table) in text
-    assert (table["proof, got"] <= table["proof, true ranks"]).all()
+    assert (table["decided, got"] <= table["decided, true ranks"]).all()
     assert table["wrong"].sum() == 0
     excess = [
         round(100 * (table[f"order, {start}"] - table["order, got"]).max())
@@ -56,7 +56,7 @@ def test_plans_and_what_compare_says_are_those_of_the_file(plans):
         r"promised it in (\d+)% of evaluations, and `compare` named a winner in (\d+)%, all by",
         page("book/library/plan.md"),
     )
-    named = row["proof, got"] + row["steepness, got"] + row["track record, got"]
+    named = row["decided, got"] + row["steepness, got"] + row["track record, got"]
     assert named == row["track record, got"]
     promised = 100 * row["order, pilot log"], 100 * named
     assert list(map(int, shares.groups())) == list(map(round, promised))

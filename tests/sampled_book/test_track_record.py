@@ -31,7 +31,7 @@ def test_the_library_holds_what_is_fitted_to_the_evaluations(tables):
     fitted = evaluations.fitted(estimates, pairs)
     stored = track_record.records()["ndcg@10"]
     np.testing.assert_allclose(fitted.typical, stored.typical, rtol=1e-3)
-    np.testing.assert_allclose(fitted.odds, stored.odds, rtol=0.02)
+    np.testing.assert_allclose(fitted.probability, stored.probability, rtol=0.02)
 
 
 def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
@@ -82,7 +82,7 @@ def test_the_fit_of_odds_finds_the_model_that_pairs_were_drawn_from():
     )  # fmt: skip
     z = 0.8 * np.abs(pairs["estimate"]) / np.hypot(pairs["error"], 0.1 * pairs["bias_scale"])
     pairs["right"] = rng.normal(size=number) < z
-    assert evaluations.fit_odds(pairs) == pytest.approx((0.8, 0.1), rel=0.08)
+    assert evaluations.fit_probability(pairs) == pytest.approx((0.8, 0.1), rel=0.08)
 
 
 def test_typical_ranges_hold_95_percent_of_each_data_set_they_were_fitted_to(tables):
@@ -97,7 +97,7 @@ def test_typical_ranges_hold_95_percent_of_each_data_set_they_were_fitted_to(tab
 
 
 def test_verdicts_and_coverage_by_hand():
-    pairs = pd.DataFrame({"data": "a", "odds": [0.96, 0.99, 0.9, 0.7]})
+    pairs = pd.DataFrame({"data": "a", "probability": [0.96, 0.99, 0.9, 0.7]})
     pairs["right"] = [True, False, True, True]
     (row,) = evaluations.verdicts(pairs).to_dict("records")
     assert (row["decided"], row["wrong"], row["probable"]) == (0.5, 0.5, 0.25)

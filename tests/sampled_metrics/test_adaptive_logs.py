@@ -157,7 +157,7 @@ def test_ranges_hold_the_exact_metric(kind, users):
         assumption = "decreasing" if is_decreasing else None
         row = sm.estimate(drawn_log, ["recall@10"], assumption=assumption).frame.iloc[0]
         missed += not row["possible_low"] - 1e-9 <= exact <= row["possible_high"] + 1e-9
-        assert row["warrant"] == "proved"
+        assert row["warrant"] == "theorem"
     assert missed < 7
 
 
@@ -173,11 +173,11 @@ def test_verdicts_hold_and_are_given():
     for comparison in comparisons:
         for (a, b), verdict in comparison.verdicts.items():
             one, other = sorted((a, b), key=better.__getitem__)[::-1]
-            assert verdict in (f"{one} beats {other}", "unknown")
+            assert verdict in (f"{one} beats {other}", "undecided")
     last = comparisons[-1]
-    assert set(last.frame["verdict"]) != {"unknown"}
+    assert set(last.frame["verdict"]) != {"undecided"}
     assert last.frame["reported"].isna().all()
-    assert last.frame[["negatives_needed", "ranking_decides", "odds"]].isna().all(axis=None)
+    assert last.frame[["negatives_needed", "ranking_decides", "probability"]].isna().all(axis=None)
     assert "nan" not in str(last)
     assert "reported is left empty" in " ".join(last.notes)
 
@@ -197,7 +197,7 @@ def test_differences_hold_the_exact_one():
 
 def test_a_metric_that_is_the_same_at_all_ranks_has_no_winner(log):
     metric = f"recall@{N_ITEMS}"
-    assert set(sm.compare(log, metric).frame["verdict"]) == {"unknown"}
+    assert set(sm.compare(log, metric).frame["verdict"]) == {"undecided"}
     table = sm.estimate(log, [metric]).frame
     assert table[["estimate", "possible_low", "possible_high"]].to_numpy() == pytest.approx(1.0)
 

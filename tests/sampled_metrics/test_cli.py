@@ -504,7 +504,7 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     assert words_of(line)[words_of(line).index("--metric") + 1] in arguments
     sentences, table = stdout.split("pair  ")
     assert " ".join(sentences.split()) == " ".join(comparison.sentences)
-    table, promised = table.split("proved at 95%: ")
+    table, promised = table.split("95% interval: ")
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
         "X and Y", "X and Z", "Y and Z",
     ]  # fmt: skip
@@ -602,7 +602,7 @@ def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[st
     assert main(["plan", "--from", "log.csv", *SIZES, *options]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "A race is expected to rank about" in printed
-    assert "race: proves the order of the exact metric over all 300 users" in printed
+    assert "race: decides the order of the exact metric over all 300 users" in printed
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["estimator"] for row in rows][-2:] == ["race", "exact"]
@@ -610,8 +610,8 @@ def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[st
     assert rows[-2]["negatives_needed"] is None
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--report", "report.html"]) == 0
     page = Path("report.html").read_text(encoding="utf-8")
-    assert "Race: proves the order" in page
-    assert "bets prove which of two recommenders" in page
+    assert "Race: decides the order" in page
+    assert "bets decide, with the confidence asked for, which of two recommenders" in page
 
 
 def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -672,7 +672,7 @@ def test_compare_reads_the_named_ranks_of_several_recommenders(
     capsys.readouterr()
     for log in ("ranks", "ranks/*.csv"):
         assert main(["compare", log, "--metric", "ndcg@10"]) == 0
-        assert "DOT beats COSINE on NDCG@10 (proved" in capsys.readouterr().out
+        assert "DOT beats COSINE on NDCG@10 (95% confidence, " in capsys.readouterr().out
     assert main(["compare", "plain", "--metric", "ndcg@10"]) == 2
     problem = capsys.readouterr().err
     assert "no column recommender" in problem
@@ -800,7 +800,7 @@ def test_the_example_prints_a_table_of_its_log(
     assert len(rows) == 12
     assert all(row["low"] <= row["guess"] <= row["high"] for row in rows)
     assert main(["published", "toy/table.csv", *sizes, "--orders"]) == 0
-    assert "(proved, if at most 4 times per doubling)" in capsys.readouterr().out
+    assert "(95% confidence, if at most 4x fewer users per doubling)" in capsys.readouterr().out
 
 
 @pytest.mark.processes

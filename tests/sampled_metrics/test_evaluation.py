@@ -14,7 +14,7 @@ from sampled_metrics import Protocol, RelevantSets, _ranges, estimators, evaluat
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN, judging, ranges
+from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNDECIDED, judging, ranges
 from sampled_metrics.evaluation import values as row_values
 from sampled_metrics.evaluation.sample import Sample
 from sampled_metrics.evaluation.values import Values
@@ -567,7 +567,7 @@ def test_differences_are_paired_by_user():
     student = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     assert (row.student_low, row.student_high) == pytest.approx(tuple(student))
     assert student.low < 0 < student.high
-    assert (row.verdict, row.favoured) == (UNKNOWN, "")
+    assert (row.verdict, row.favoured) == (UNDECIDED, "")
 
 
 @pytest.mark.parametrize("name", [None, "bias-variance", "maximum entropy"])
@@ -597,7 +597,7 @@ def test_verdicts_by_bets_are_adjusted_for_the_pairs():
         (1.01 * 3 * by_pair[third], {first, second, third}),
     ]:
         table = compare(log, "auc", confidence=1 - error_rate)
-        decided_rows = table[table["verdict"] != UNKNOWN]
+        decided_rows = table[table["verdict"] != UNDECIDED]
         assert set(zip(decided_rows["first"], decided_rows["second"], strict=True)) == decided, (
             error_rate
         )
@@ -620,7 +620,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
         ).itertuples()
         assert row.estimate > 2.5 * row.standard_error
         # Student's interval of so few users excludes 0, and this is no verdict.
-        assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "A")
+        assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "A")
         assert row.possible_low < 0 < row.student_low
         assert row.possible_high > 0
 
@@ -636,8 +636,8 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
         for row, sentence in zip(comparison.frame.itertuples(), comparison.sentences, strict=True):
             # The logs of 60 users are too small for a track record, and "naive" has none.
             assert row.warrant != "track record"
-            assert np.isnan(row.odds)
-            verdicts.add(is_decided := row.verdict != UNKNOWN)
+            assert np.isnan(row.probability)
+            verdicts.add(is_decided := row.verdict != UNDECIDED)
             # An end of 0 beside a verdict is not possible itself.
             assert is_decided == (row.possible_low >= 0 or row.possible_high <= 0)
             assert not is_decided or row.verdict.startswith(row.first) == (row.possible_low >= 0)
@@ -652,7 +652,7 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert row.detectable > 0
             assert pd.isna(row.users_needed) or row.users_needed > users
             assert sentence.startswith(row.verdict) == is_decided
-            assert (": unknown" in sentence) != is_decided
+            assert (": undecided" in sentence) != is_decided
             assert (" paired interval favours " in sentence) == (row.favoured != "")
     assert of == "recall@10" or verdicts == {False, True}
 
@@ -680,7 +680,7 @@ def naive_bias(n_items, n_negatives, parsed_metric):
 def test_nothing_beside_a_verdict_counts_ties_as_half_right():
     # Up to nine negatives everything is a hit: no evaluation finds an order.
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@10", estimator="naive").to_dict("records")
-    assert row["verdict"] == UNKNOWN
+    assert row["verdict"] == UNDECIDED
     assert (row["estimate"], row["standard_error"], row["favoured"]) == (0, 0, "")
 
 
@@ -700,8 +700,8 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     (users,) = comparison.frame["users_needed"]
     written = -(-users // 100) * 100  # rounded up to two digits
     assert 1_000 < users < 10_000
-    assert comparison.sentences[0].endswith(f"A proof takes about {written:,} such users.")
-    assert found(-(-users // 600)).verdicts["A", "B"] == UNKNOWN
+    assert comparison.sentences[0].endswith(f"A decision takes about {written:,} such users.")
+    assert found(-(-users // 600)).verdicts["A", "B"] == UNDECIDED
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
 
@@ -712,15 +712,15 @@ def test_equal_recommenders_have_no_verdict(of):
         comparison = evaluation.compare(two(ranks, ranks), of)
         (row,) = comparison.frame.itertuples()
         assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
-        assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "")
+        assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         remedy = {
             "ap": "more users than these, even with all items ranked",
             "auc": "more users",
         }[of]
-        assert comparison.sentences[0].endswith(f"A proof takes {remedy}.")
-        assert ": unknown. This log can prove" in comparison.sentences[0]
+        assert comparison.sentences[0].endswith(f"A decision takes {remedy}.")
+        assert ": undecided. This log can detect" in comparison.sentences[0]
         assert row.negatives_needed is pd.NA
         # AUC needs no correction.
         assert row.ranking_decides is pd.NA if of == "auc" else not row.ranking_decides
@@ -764,16 +764,16 @@ def test_negatives_that_would_settle_a_pair():
     # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
     comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
     (row,) = comparison.frame.itertuples()
-    assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNKNOWN, pd.NA, True)
-    assert comparison.sentences[0].endswith("A proof takes all items ranked.")
+    assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNDECIDED, pd.NA, True)
+    assert comparison.sentences[0].endswith("A decision takes all items ranked.")
     exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
     comparison = evaluation.compare(as_expected(400, 3)[1], "recall@10")
     (row,) = comparison.frame.itertuples()
-    assert (row.verdict, row.ranking_decides) == (UNKNOWN, True)
+    assert (row.verdict, row.ranking_decides) == (UNDECIDED, True)
     assert row.negatives_needed in (5, 10, 20, 50)
-    proof = f"A proof takes about {row.negatives_needed} negatives"
+    proof = f"A decision takes about {row.negatives_needed} negatives"
     assert proof in comparison.sentences[0]
     assert all(len(line) <= 100 for line in comparison.summary().splitlines())
     # So few that even their exact ranks would not.
@@ -849,7 +849,7 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
     for name in names:
         comparison = evaluation.compare(log, name)
         (row,) = comparison.frame.itertuples()
-        assert row.verdict == UNKNOWN
+        assert row.verdict == UNDECIDED
         assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
         assert "negatives" not in comparison.sentences[0]
         assert "all items ranked" not in comparison.sentences[0]
@@ -989,7 +989,7 @@ def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
         for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
             assumptions_seen.add(row.assumption)
             holds = row.steepness >= max(fall[row.first], fall[row.second])
-            if row.verdict != UNKNOWN and holds:
+            if row.verdict != UNDECIDED and holds:
                 better = max((row.first, row.second), key=truth.get)
                 assert row.verdict.startswith(f"{better} beats "), row
     assert assumptions_seen == assumptions
@@ -1017,7 +1017,7 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
         log = read_log(pd.concat(tables), n_items=300, n_negatives=60, replacement=True)
         (row,) = compare(log, "recall@10", assumption=Assumption(steepness=2.0)).itertuples()
         assert row.possible_high - row.possible_low > 0.01
-        wrong += row.verdict != UNKNOWN
+        wrong += row.verdict != UNDECIDED
     # Of 20 more than three are wrong in one case of 60 if 5% may be.
     assert wrong <= 3
 
@@ -1058,7 +1058,8 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
             (row_k,) = comparison.frame.itertuples()
             assert (row_k.assumption, row_k.steepness) == (f"at most {k:g} times per doubling", k)
             assert comparison.sentences == [
-                f"A beats B on NDCG@10 (proved, if at most {k:g} times per doubling)."
+                "A beats B on NDCG@10 "
+                f"(95% confidence, if at most {k:g}x fewer users per doubling)."
             ]
     assert {2.0, np.inf} < steepnesses  # and nothing, where they are too alike
 
@@ -1112,7 +1113,7 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     )
     note, outside, no_typical = estimates.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
-    assert outside.startswith("the estimate of recall@10 for deep is outside the proved range")
+    assert outside.startswith("the estimate of recall@10 for deep is outside the 95% interval")
     few_users = no_typical.removeprefix("no typical range for recall@10: ")
     assert few_users.startswith("the log has 300 users; the benchmark has ")
     assert free.notes == (outside, no_typical)
@@ -1123,11 +1124,12 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     assert assumed == dict.fromkeys("AB", "decreasing at the top")
     assert set(free.frame["assumption"]) == {"none"}
     assert any(
-        line.startswith("proved at 95% for recall@10 of A, B: if deeper ranks have fewer users")
+        line.startswith("95% interval for recall@10 of A, B: if deeper ranks have fewer users")
         for line in estimates.promises()
     )
     assert any(
-        line.startswith("proved at 95% for recall@10 of deep: no ") for line in estimates.promises()
+        line.startswith("95% interval for recall@10 of deep: whatever")
+        for line in estimates.promises()
     )
     ends = ["possible_low", "possible_high"]
     end_tables = [estimated.frame.set_index("recommender")[ends] for estimated in (estimates, free)]
@@ -1157,7 +1159,7 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     assert estimates[0].settings["assumed"].conditions == ()
     assert set(estimates[0].frame["assumption"]) == {"none"}
     assert estimates[0].frame["warrant"].ne("").all()
-    assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"proved"}  # by bets
+    assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"theorem"}  # by bets
     pd.testing.assert_frame_equal(estimates[0].frame, estimates[1].frame)
     with pytest.raises(
         ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'flat'"
@@ -1217,8 +1219,8 @@ def test_a_difference_beyond_any_bias_is_a_verdict():
     log = drawn(population, 300, 300, 50, rng)
     (row,) = compare(log, "recall@10").itertuples()
     assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
-    assert row.warrant == "proved"
-    assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
+    assert row.warrant == "theorem"
+    assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "theorem"]]
     assert row.possible_high < 0
 
 
@@ -1230,7 +1232,7 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     (row,) = compare(log, "recall@10", estimator="naive").itertuples()
     assert row.estimate > 20 * row.standard_error
     # The order of the estimates is false here. It is no verdict, and nothing is favoured.
-    assert (row.verdict, row.assumption, row.favoured) == (UNKNOWN, "", "")
+    assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "")
     assert row.possible_low < 0 < row.possible_high
     (entropy_row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
     assert entropy_row.reported == row.reported == row.estimate > 0
@@ -1316,10 +1318,10 @@ def test_an_estimate_outside_its_range_is_not_quoted_and_a_note_says_so():
     assert deep.quote == _ranges.written(deep.possible_low, deep.possible_high)
     assert top.possible_low < top.estimate < top.possible_high
     assert top.quote.startswith(f"{top.estimate:.3f} (")
-    outside = [note for note in estimates.notes if "is outside the proved range" in note]
+    outside = [note for note in estimates.notes if "is outside the 95% interval" in note]
     assert outside == [
-        "the estimate of recall@10 for deep is outside the proved range, so it is wrong if the "
-        "range is right"
+        "the estimate of recall@10 for deep is outside the 95% interval, so it is wrong if the "
+        "interval is right"
     ]
 
 
@@ -1334,7 +1336,7 @@ def test_rounding_is_no_difference_and_no_error():
     for of in ("ndcg", "auc"):  # AUC has a Student's interval
         comparisons = compare(log, of)
         assert (comparisons[["reported", "estimate"]] == 0).all(axis=None)
-        assert (comparisons["verdict"] == UNKNOWN).all()
+        assert (comparisons["verdict"] == UNDECIDED).all()
         assert (comparisons["favoured"] == "").all()
     equal_log = log_of([1] * 30, n_items=500, n_negatives=11)
     errors = estimate_each(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
@@ -1399,16 +1401,16 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
         for assumption in ("decreasing", None):
             estimates = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
             comparison = evaluation.compare(EDGES[edge], of, assumption=assumption)
-            # Nothing here is like the benchmark: typical ranges and odds are missing.
-            typical, odds = ["typical_low", "typical_high"], ["odds"]
+            # Nothing here is like the benchmark: typical ranges and probability are missing.
+            typical, probability = ["typical_low", "typical_high"], ["probability"]
             student = ["student_low", "student_high"]
             assert estimates.frame[typical].isna().all(axis=None)
-            assert comparison.frame[odds].isna().all(axis=None)
+            assert comparison.frame[probability].isna().all(axis=None)
             assert comparison.frame[student].isna().all(axis=None) or of == "auc" or edge in WHOLE
             needed = ["steepness", "users_needed", "negatives_needed"]
             for table in (
                 estimates.frame.drop(columns=typical),
-                comparison.frame.drop(columns=[*needed, *odds, *student]),
+                comparison.frame.drop(columns=[*needed, *probability, *student]),
             ):
                 assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
             assert (estimates.frame["possible_low"] <= estimates.frame["possible_high"]).all()
@@ -1561,7 +1563,7 @@ def test_users_who_share_their_negatives_get_no_range() -> None:
     assert estimate_each(log, ["recall@10"], estimators=["naive"])["value"].tolist() == [1.0]
     # Who ranks all items draws nothing.
     exact_log = read_log(rows, n_items=21, n_negatives=20, replacement=False, shared_negatives=True)
-    assert estimate(exact_log, ["recall@10"])["warrant"].tolist() == ["proved"]
+    assert estimate(exact_log, ["recall@10"])["warrant"].tolist() == ["theorem"]
     with pytest.raises(ValueError, match="shared_negatives must be True or False, got 'no'"):
         read_log(rows, **sizes, shared_negatives="no")  # type: ignore[arg-type]
 

@@ -302,14 +302,14 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
     assert status in (0, 2)
     if status == 0:
         table = pd.read_csv(io.StringIO(stdout), keep_default_na=False)
-        decided = table["verdict"] != "unknown"
+        decided = table["verdict"] != "undecided"
         # Only these say nothing where there is nothing to say; any fall may be allowed.
         for name in ("steepness", "assumption", "warrant"):
             assert ((table[name] != "") == decided).all(), stdout
         beside_no_proof = ["favoured", "users_needed", "negatives_needed", "ranking_decides"]
         assert (table.loc[decided, beside_no_proof] == "").all(axis=None), stdout
         # No log here has the users of the benchmark.
-        assert (table["odds"] == "").all(), stdout
+        assert (table["probability"] == "").all(), stdout
         favoured = table["favoured"] != ""
         assert (favoured <= (table["student_low"] != "")).all(), stdout
         settled = table["negatives_needed"] != ""

@@ -24,7 +24,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "status"),
-    [("old", "new", "better", 0), ("new", "old", "worse", 1), ("new", "new", "unknown", 3)],
+    [("old", "new", "better", 0), ("new", "old", "worse", 1), ("new", "new", "undecided", 3)],
 )
 def test_the_exit_status_is_the_verdict(
     toy: Path, old: str, new: str, verdict: str, status: int, capsys: pytest.CaptureFixture[str]

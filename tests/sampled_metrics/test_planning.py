@@ -849,7 +849,7 @@ def test_a_plan_says_what_is_enough() -> None:
     ]
     assert "no method that errs" in too_few.sentences[-1]
     assert "the two in" in too_few.sentences[-1]
-    assert "probability 0.95, if true ranks are distributed as assumed; it is no proof" in " ".join(
+    assert "probability 0.95, if true ranks are distributed as assumed; compare says" in " ".join(
         too_few.summary().split()
     )
 

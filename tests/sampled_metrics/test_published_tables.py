@@ -184,14 +184,14 @@ def test_bounds_hold_the_exact_metrics_of_drawn_tables(replacement):
         ahead, behind = row.verdict.split(" beats ")
         assert truth[ahead, row.metric] > truth[behind, row.metric]
     assert len(settled)
-    assert (published.orders["verdict"] == "unknown").any()
+    assert (published.orders["verdict"] == "undecided").any()
 
 
 def test_auc_is_known_and_settles_an_order():
     published = sm.published(table(AUC=["0.7000", "0.9000"]), n_items=1_000, n_negatives=99,
                          users=5_000, replacement=True)  # fmt: skip
     assert published.orders["verdict"].tolist() == ["B beats A"]
-    assert published.orders[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
+    assert published.orders[["assumption", "warrant"]].values.tolist() == [["none", "theorem"]]
     assert (published.frame["high"] - published.frame["low"] < 0.06).all()
 
 

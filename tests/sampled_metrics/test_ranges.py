@@ -64,7 +64,7 @@ def shown_as(frame, kind, settings):
 )
 def test_tables_of_results_are_rounded_outwards(low, high, three, four):
     cells = {"recommender": ["A"], "metric": ["ap"], "estimate": [0.25], "standard_error": [0.25]}
-    rows = {**cells, "reported": [0.25], "assumption": ["none"], "warrant": ["proved"]}
+    rows = {**cells, "reported": [0.25], "assumption": ["none"], "warrant": ["theorem"]}
     rows |= {"quote": [""], "users": [9]}
     for kind, other in (("typical", "possible"), ("possible", "typical")):
         ends = {f"{kind}_low": [low], f"{kind}_high": [high]}
@@ -73,8 +73,8 @@ def test_tables_of_results_are_rounded_outwards(low, high, three, four):
             assert " to ".join(three) in text
     pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25]}
     pair |= {"standard_error": [0.25], "possible_low": [-high], "possible_high": [high]}
-    pair |= {"verdict": ["unknown"], "assumption": [""], "warrant": [""], "steepness": [np.nan]}
-    pair |= {"favoured": [""], "odds": [np.nan], "detectable": [0.25]}
+    pair |= {"verdict": ["undecided"], "assumption": [""], "warrant": [""], "steepness": [np.nan]}
+    pair |= {"favoured": [""], "probability": [np.nan], "detectable": [0.25]}
     pair |= {"users_needed": [7], "negatives_needed": [pd.NA], "ranking_decides": [pd.NA]}
     for student in (np.nan, high / 2):
         pair |= {"student_low": [-student], "student_high": [student]}

@@ -343,14 +343,14 @@ def test_a_race_ranks_few_and_says_what_it_cost():
     assert row["verdict"] == "A beats B"
     assert 64 <= row["users"] < 600
     assert row["wealth"] >= 40
-    assert (row["assumption"], row["warrant"]) == ("none", "proved")
+    assert (row["assumption"], row["warrant"]) == ("none", "theorem")
     assert raced.costs["scores"].tolist() == [models[name].scores for name in "AB"]
     assert raced.costs["share"].tolist() == [models[name].scores / 180_000 for name in "AB"]
     assert raced.costs["users"].tolist() == [row["users"]] * 2
     difference = raced.costs["ndcg@10"][0] - raced.costs["ndcg@10"][1]
     assert row["difference"] == pytest.approx(difference)
     sentence = (
-        f"A beats B on NDCG@10 (proved, no assumption on the ranks), by {row['users']} of 600"
+        f"A beats B on NDCG@10 (95% confidence, whatever the ranks), by {row['users']} of 600"
     )
     assert raced.sentences == [sentence + " users."]
     assert "share" in raced.summary()
@@ -405,8 +405,8 @@ def test_no_budget_is_exceeded_and_only_whole_batches_count(tmp_path):
             means = values[:users].mean(axis=0)
             assert raced.costs["ndcg@3"].to_numpy() == pytest.approx(means)
         if users < unlimited.frame["users"][0]:
-            assert raced.frame["verdict"][0] == "unknown"
-            assert "A or B: unknown" in raced.sentences[0]
+            assert raced.frame["verdict"][0] == "undecided"
+            assert "A or B: undecided" in raced.sentences[0]
     assert users_by_budget[0] == 0
     assert users_by_budget[-1] == unlimited.frame["users"][0]
     assert len(set(users_by_budget)) > 3
@@ -439,7 +439,7 @@ def test_a_race_goes_on_with_a_larger_budget(tmp_path):
     test, tables = problem()
     models, state = dict(zip("AB", map(by_table, tables), strict=True)), tmp_path / "race.npz"
     short = race(models, 600, 300, test, budget=20_000, state=state)
-    assert short.frame["verdict"][0] == "unknown"
+    assert short.frame["verdict"][0] == "undecided"
     resumed = race(models, 600, 300, test, state=state)
     pd.testing.assert_frame_equal(resumed.frame, race(models, 600, 300, test).frame)
 
@@ -577,7 +577,7 @@ def test_a_plan_foresees_races(metric, medians):
     share = foreseen["scores_by_users"] / (n_users * n_items)
     assert f"about {foreseen['users_needed']:.0f} of 1,000 users" in planned.sentences[0]
     assert f"{100 * share:.2g}% of the scores for ranking all items" in planned.sentences[0]
-    assert "race: proves the order" in planned.summary().replace("\n", " ")
+    assert "race: decides the order" in planned.summary().replace("\n", " ")
 
 
 def test_scores_are_foreseen_exactly_for_random_order():

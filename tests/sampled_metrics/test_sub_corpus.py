@@ -186,14 +186,14 @@ def test_verdicts_and_words():
     comparison = sm.compare(sub, "ndcg@10")
     assert comparison.verdicts == {("A", "B"): "A beats B"}
     text = comparison.summary()
-    assert "A beats B on NDCG@10 (large sample, no assumption on the ranks)." in text
+    assert "A beats B on NDCG@10 (large sample, whatever the ranks)." in text
     assert "leaves no trace" in text
     estimates = sm.estimate(sub, ["ndcg@10", "recall@10"]).frame
     assert estimates["recommender"].tolist() == ["A", "A", "B", "B"]
     assert (estimates["possible_low"] <= estimates["estimate"]).all()
     assert (estimates["possible_high"] >= estimates["estimate"]).all()
     equal = sm.compare(sm.readers.ranx(*large(shifts=(1, 1)), corpus_size=300), "ndcg@10")
-    assert "A or B on NDCG@10: unknown." in equal.summary()
+    assert "A or B on NDCG@10: undecided." in equal.summary()
     assert "300 documents" in comparison.to_html()
 
 

@@ -1,4 +1,4 @@
-"""The track record: what it covers, its odds and typical ranges, and the verdicts they lead to."""
+"""The track record: what it covers, its probabilities and typical ranges, and its verdicts."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import _confidence, _ranges, estimators, evaluation, priors
-from sampled_metrics.evaluation import FITTED, UNKNOWN, judging, options, track_record
+from sampled_metrics.evaluation import FITTED, UNDECIDED, judging, options, track_record
 from sampled_metrics.evaluation.sample import Sample
-from sampled_metrics.evaluation.track_record import Record, odds, typical_range
+from sampled_metrics.evaluation.track_record import Record, probability, typical_range
 from sampled_metrics.evaluation.values import Values
 from sampled_metrics.report.text import TYPICAL
 
@@ -29,7 +29,7 @@ PROTOCOL = sm.Protocol(500, 50)
 @pytest.fixture(autouse=True)
 def _small_record(monkeypatch):
     """A record of three metrics in place of the benchmark's, whose numbers may change."""
-    fitted = {"odds": RECORD.odds, "typical": RECORD.typical}
+    fitted = {"probability": RECORD.probability, "typical": RECORD.typical}
     metrics = dict.fromkeys(("recall@3", "recall@10", "ndcg@10"), fitted)
     stored = {"scope": SCOPE, "metrics": metrics}
     monkeypatch.setattr(track_record, "_stored", lambda: stored)
@@ -163,9 +163,9 @@ def test_a_note_says_why_there_are_no_odds_and_no_typical_ranges():
     compared = sm.compare(log, "ndcg@10")
     assert compared.notes == (f"no track record for ndcg@10 here: {few}",)
     row = compared.frame.iloc[0]
-    assert (row["verdict"], row["favoured"]) == (UNKNOWN, "")
-    assert np.isnan(row["odds"])
-    assert "odds" not in compared.sentences[0]
+    assert (row["verdict"], row["favoured"]) == (UNDECIDED, "")
+    assert np.isnan(row["probability"])
+    assert "probability" not in compared.sentences[0]
     # AUC has no bias, and needs no track record.
     assert sm.compare(log, "auc").notes == ()
 
@@ -173,31 +173,38 @@ def test_a_note_says_why_there_are_no_odds_and_no_typical_ranges():
 @pytest.mark.parametrize("option", [{"gamma": 0.01}, {"estimator": "maximum entropy"}])
 def test_options_of_a_comparison_leave_the_track_record(option):
     compared = sm.compare(log_of(shares=(0.030, 0.027)), "ndcg@10", **option)
-    assert compared.frame["odds"].isna().all()
+    assert compared.frame["probability"].isna().all()
     assert f"no track record for ndcg@10 here: {BY_DEFAULT}" in compared.notes
 
 
 def test_odds_are_the_smallest_of_the_refits():
-    alone = [odds(RECORD._replace(odds=(refit,)), 0.02, 0.01, 0.3) for refit in RECORD.odds]
+    alone = [
+        probability(RECORD._replace(probability=(refit,)), 0.02, 0.01, 0.3)
+        for refit in RECORD.probability
+    ]
     assert alone[0] != alone[1]
-    assert odds(RECORD, 0.02, 0.01, 0.3) == min(alone)
-    assert odds(RECORD._replace(odds=RECORD.odds[::-1]), 0.02, 0.01, 0.3) == min(alone)
+    assert probability(RECORD, 0.02, 0.01, 0.3) == min(alone)
+    assert probability(
+        RECORD._replace(probability=RECORD.probability[::-1]), 0.02, 0.01, 0.3
+    ) == min(alone)
 
 
 def test_odds_are_between_one_half_and_99_percent():
-    assert odds(RECORD, 0.9, 0.001, 0.01) == 0.99
-    assert odds(RECORD, 0.0, 0.01, 0.01) == odds(RECORD, 0.0, 0.0, 0.0) == 0.5
-    assert odds(RECORD, 0.1, np.nan, 0.01) == 0.5  # nothing is known of its error
-    assert 0.5 < odds(RECORD, 1e-6, 0.01, 0.01) < 0.501
+    assert probability(RECORD, 0.9, 0.001, 0.01) == 0.99
+    assert probability(RECORD, 0.0, 0.01, 0.01) == probability(RECORD, 0.0, 0.0, 0.0) == 0.5
+    assert probability(RECORD, 0.1, np.nan, 0.01) == 0.5  # nothing is known of its error
+    assert 0.5 < probability(RECORD, 1e-6, 0.01, 0.01) < 0.501
 
 
 def test_odds_grow_with_the_difference_and_fall_with_error_and_bias():
-    by_difference = [odds(RECORD, difference, 0.01, 0.3) for difference in (0.001, 0.005, 0.01)]
-    by_error = [odds(RECORD, 0.01, error, 0.3) for error in (0.02, 0.01, 0.005)]
-    by_bias = [odds(RECORD, 0.01, 0.01, bias_scale) for bias_scale in (2.0, 1.0, 0.5)]
+    by_difference = [
+        probability(RECORD, difference, 0.01, 0.3) for difference in (0.001, 0.005, 0.01)
+    ]
+    by_error = [probability(RECORD, 0.01, error, 0.3) for error in (0.02, 0.01, 0.005)]
+    by_bias = [probability(RECORD, 0.01, 0.01, bias_scale) for bias_scale in (2.0, 1.0, 0.5)]
     for growing in (by_difference, by_error, by_bias):
         assert 0.5 < growing[0] < growing[1] < growing[2] < 0.99
-    assert odds(RECORD, -0.01, 0.01, 0.3) == odds(RECORD, 0.01, 0.01, 0.3)
+    assert probability(RECORD, -0.01, 0.01, 0.3) == probability(RECORD, 0.01, 0.01, 0.3)
 
 
 def test_a_typical_range_is_clipped_to_0_and_1():
@@ -240,8 +247,8 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
     assert TYPICAL in estimates.promises()
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
-    expected = odds(RECORD, row.estimate, row.standard_error, values.bias_scale[metric])
-    assert row.odds == pytest.approx(expected)
+    expected = probability(RECORD, row.estimate, row.standard_error, values.bias_scale[metric])
+    assert row.probability == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -255,47 +262,55 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
         (0.99, 0.999, False),
     ],
 )
-def test_a_verdict_needs_odds_of_95_percent_and_the_confidence(given, confidence, is_verdict):
-    undecided = judging.Judgement(0, "none", -0.1, 0.2, np.nan, 0.1, 7, "proved")
+def test_a_verdict_needs_a_probability_of_95_percent_and_the_confidence(
+    given, confidence, is_verdict
+):
+    undecided = judging.Judgement(0, "none", -0.1, 0.2, np.nan, 0.1, 7, "theorem")
     for gap in (0.05, -0.05):
-        judged = judging.with_odds(undecided, given, gap, confidence)
+        judged = judging.with_record(undecided, given, gap, confidence)
         assert judged.sign == is_verdict * np.sign(gap)
         assert (judged.low, judged.high) == (undecided.low, undecided.high)
         if not is_verdict:
             assert judged == undecided
     better, worse = ("B", "A") if is_verdict else ("", "")
-    verdict = f"{better} probably beats {worse}" if is_verdict else UNKNOWN
+    verdict = f"{better} probably beats {worse}" if is_verdict else UNDECIDED
     assert judged.verdict("A", "B") == verdict
 
 
 @pytest.mark.parametrize("given", [0.79, 0.8, 0.94, 0.96])
-def test_a_pair_without_a_proof_says_its_odds(monkeypatch, given):
-    monkeypatch.setattr(track_record, "odds", lambda *numbers: given)
+def test_a_pair_without_a_theorem_says_its_probability(monkeypatch, given):
+    monkeypatch.setattr(track_record, "probability", lambda *numbers: given)
     log = log_of(shares=(0.030, 0.027))
     compared = sm.compare(log, "ndcg@10")
     (row,) = compared.frame.itertuples()
-    assert row.odds == given
+    assert row.probability == given
     assert row.possible_low < 0 < row.possible_high
     ahead, behind = ("A", "B") if row.estimate > 0 else ("B", "A")
     assert row.favoured == (ahead if given >= 0.8 else "")
     (sentence,) = compared.sentences
     if given < 0.95:
-        assert (row.verdict, row.assumption, row.warrant) == (UNKNOWN, "", "")
-        assert (f"; {ahead} is ahead with probability {given:.0%} (track record)." in sentence) == (
-            given >= 0.8
-        )
-        assert sentence.startswith("A or B on NDCG@10: unknown")
+        assert (row.verdict, row.assumption, row.warrant) == (UNDECIDED, "", "")
+        hint = f": undecided; {ahead} leads, right in {given:.0%} of such cases on the benchmark. "
+        assert (hint in sentence) == (given >= 0.8)
+        assert sentence.startswith("A or B on NDCG@10: undecided")
     else:
         assert row.verdict == f"{ahead} probably beats {behind}"
         assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
         assert np.isnan(row.steepness)
         assert sentence.startswith(
-            f"{row.verdict} on NDCG@10, with probability 96% (track record)."
+            f"{row.verdict} on NDCG@10 (right in 96% of such cases on the benchmark). "
         )
-        assert "A proof takes about" in sentence
-        # A larger confidence leaves the odds, and takes the verdict.
+        assert "A decision with 95% confidence takes about" in sentence
+        assert compared.promises()[-1] == (
+            "track record: fitted to 64 recommenders on six data sets, none of them neural"
+        )
+        # A larger confidence leaves the probability, and takes the verdict.
         (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
-        assert (stricter.verdict, stricter.favoured, stricter.odds) == (UNKNOWN, ahead, given)
+        assert (stricter.verdict, stricter.favoured, stricter.probability) == (
+            UNDECIDED,
+            ahead,
+            given,
+        )
 
 
 def test_the_favoured_one_is_that_of_the_estimates_and_not_of_the_reported_metric():
@@ -316,28 +331,28 @@ def test_the_favoured_one_is_that_of_the_estimates_and_not_of_the_reported_metri
     for row in favoured.itertuples():
         better = max((row.first, row.second), key=truth.get)
         assert row.favoured == better
-        assert row.verdict == UNKNOWN or row.verdict.startswith(f"{better} probably beats ")
+        assert row.verdict == UNDECIDED or row.verdict.startswith(f"{better} probably beats ")
 
 
 def test_equal_estimates_have_even_odds():
     rows = rows_of(shares=(0.03,))
     other = rows.assign(recommender="B", rank=rows["rank"].sample(frac=1.0, random_state=1).array)
     (row,) = sm.compare(read(pd.concat([rows, other])), "ndcg@10").frame.itertuples()
-    assert (row.estimate, row.odds, row.favoured, row.verdict) == (0.0, 0.5, "", UNKNOWN)
+    assert (row.estimate, row.probability, row.favoured, row.verdict) == (0.0, 0.5, "", UNDECIDED)
     assert row.standard_error > 0
 
 
-def test_a_pair_with_a_proof_has_no_odds():
+def test_a_pair_with_a_theorem_has_no_probability():
     table = sm.compare(log_of(users=600), "ndcg@10").frame.set_index(["first", "second"])
     for pair in (("A", "C"), ("B", "C")):
         row = table.loc[pair]
-        assert (row["verdict"], row["warrant"]) == (f"{pair[0]} beats C", "proved")
-        assert np.isnan(row["odds"])
+        assert (row["verdict"], row["warrant"]) == (f"{pair[0]} beats C", "theorem")
+        assert np.isnan(row["probability"])
         assert row["favoured"] == ""
-    assert 0.5 <= table.loc[("A", "B"), "odds"] <= 0.99
-    # If all pairs have a proof, no track record is missed.
+    assert 0.5 <= table.loc[("A", "B"), "probability"] <= 0.99
+    # If theorems decide all pairs, no track record is missed.
     decided = sm.compare(log_of(users=600, shares=(0.03, 0.004)), "recall@10", gamma=0.01)
-    assert decided.frame["warrant"].tolist() == ["proved"]
+    assert decided.frame["warrant"].tolist() == ["theorem"]
     assert not any("track record" in note for note in decided.notes)
 
 
@@ -350,7 +365,7 @@ def test_results_do_not_depend_on_the_order_of_rows():
     assert (shuffled["user"].to_numpy() != rows["user"].to_numpy()).any()
     calls = {
         "typical_low": (evaluation.estimate, ["ndcg@10"]),
-        "odds": (evaluation.compare, "ndcg@10"),
+        "probability": (evaluation.compare, "ndcg@10"),
     }
     for column, (call, metric) in calls.items():
         frame, shuffled_frame = (call(read(table), metric).frame for table in (rows, shuffled))
@@ -377,12 +392,12 @@ def test_results_do_not_depend_on_the_order_of_rows():
         ("auc", (pd.NA, pd.NA, pd.NA), "more users"),
     ],
 )
-def test_a_sentence_says_what_a_proof_takes(metric, needed, remedy):
+def test_a_sentence_says_what_a_decision_takes(metric, needed, remedy):
     compared = sm.compare(log_of(shares=(0.030, 0.027)), metric)
     names = ("users_needed", "negatives_needed", "ranking_decides")
-    row = compared.frame.assign(verdict=UNKNOWN, warrant="", favoured="")
+    row = compared.frame.assign(verdict=UNDECIDED, warrant="", favoured="")
     compared = replace(compared, frame=row.assign(**dict(zip(names, needed, strict=True))))
-    assert compared.sentences[0].endswith(f"A proof takes {remedy}.")
+    assert compared.sentences[0].endswith(f"A decision takes {remedy}.")
 
 
 def test_the_stored_record_is_in_order(monkeypatch):
@@ -392,8 +407,8 @@ def test_the_stored_record_is_in_order(monkeypatch):
     assert track_record.records()
     for name, record in track_record.records().items():
         assert sm.metric(name).name == name
-        assert record.odds
-        assert all(slope > 0 and share >= 0 for slope, share in record.odds)
+        assert record.probability
+        assert all(slope > 0 and share >= 0 for slope, share in record.probability)
         share, lowest, highest = record.typical
         assert share >= 0
         assert lowest < 0 < highest

@@ -62,13 +62,13 @@ def test_a_comparison_is_paired():
     assert row["estimate"] == pytest.approx((first_auc - second_auc).mean())
     assert row["standard_error"] == pytest.approx((first_auc - second_auc).std() / np.sqrt(80))
     assert (row["assumption"], row["warrant"]) == ("none", "large sample")
-    assert comparison.sentences == ["A beats B on AUC (large sample, no assumption on the ranks)."]
+    assert comparison.sentences == ["A beats B on AUC (large sample, whatever the ranks)."]
     assert f"correlation of {np.corrcoef(first_auc, second_auc)[0, 1]:.2f}" in comparison.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
-    assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
+    assert sm.compare(even, "auc").verdicts == {("A", "B"): "undecided"}
     sentence = sm.compare(even, "auc").sentences[0]
-    assert sentence.startswith("A or B on AUC: unknown. ")
-    assert sentence.endswith("A proof takes more users.")
+    assert sentence.startswith("A or B on AUC: undecided. ")
+    assert sentence.endswith("A decision takes more users.")
     comparison.summary(), comparison.to_html()
 
 
@@ -78,7 +78,7 @@ def test_verdicts_keep_their_level():
     for seed in range(200):
         rows = log_of(seed, users=30, lead=0.0)
         log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
-        wrong += sm.compare(log, "auc").verdicts["A", "B"] != "unknown"
+        wrong += sm.compare(log, "auc").verdicts["A", "B"] != "undecided"
     assert stats.binom.ppf(0.001, 200, 0.03) <= wrong <= stats.binom.ppf(0.999, 200, 0.05)
 
 
@@ -116,12 +116,12 @@ def test_what_is_possible_is_left_out_when_it_is_not_wanted():
     assert (row["assumption"], row["warrant"]) == ("", "")
 
 
-def test_a_range_of_counts_names_its_assumption_and_is_proved():
+def test_a_range_of_counts_names_its_assumption_and_is_by_a_theorem():
     protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     log = sm.read_log(pd.DataFrame({"user": range(40), "rank": [1, 3] * 20}), protocol=protocol)
     for assumption, name in (("decreasing", "decreasing at the top"), (None, "none")):
         estimates = sm.estimate(log, ["recall@1"], assumption=assumption)
-        assert estimates.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
+        assert estimates.frame[["assumption", "warrant"]].values.tolist() == [[name, "theorem"]]
         conditions = str(estimates.settings["assumed"])
         assert ("that deeper ranks" in conditions) == (assumption is not None)
         assert estimates.frame["estimate"].isna().all()
@@ -188,7 +188,9 @@ def test_estimates_and_verdicts_by_hand():
     assert (row.possible_low, row.possible_high) == pytest.approx(tuple(expected))
     assert (row.student_low, row.student_high) == (row.possible_low, row.possible_high)
     assert (row.verdict, row.favoured) == ("A beats B", "")
-    assert pd.isna([row.users_needed, row.negatives_needed, row.ranking_decides, row.odds]).all()
+    assert pd.isna(
+        [row.users_needed, row.negatives_needed, row.ranking_decides, row.probability]
+    ).all()
 
 
 def test_the_shortest_width_is_left_out_with_a_note():

@@ -6,6 +6,8 @@
   const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const ASSUMPTIONS = ["no assumption on the ranks", "decreasing at the top",
     "at most 4 times per doubling", "at most 2 times per doubling"];
+  const CONDITIONS = ["whatever the ranks", "if deeper ranks have fewer users",
+    "if at most 4x fewer users per doubling", "if at most 2x fewer users per doubling"];
   const SAID = ["no assumption on the ranks", "decreasing at the top: deeper ranks have fewer users",
     "at most 4 times per doubling: … at most 4 times fewer",
     "at most 2 times per doubling: … at most 2 times fewer",
@@ -65,7 +67,7 @@
         return a && b && a[0] > b[1];
       }).map((two) => `${one} ${fitted() ? "ahead of" : "beats"} ${two}`)).join(", ");
       said.textContent = !fitted()
-        ? ahead ? `Verdict in ${label}: ${ahead} (${ASSUMPTIONS[assumed.value]}; proved).` : `No verdict in ${label}: all three ranges overlap.`
+        ? ahead ? `Verdict in ${label}: ${ahead} (each range at 95% confidence, ${CONDITIONS[assumed.value]}).` : `No verdict in ${label}: all three ranges overlap.`
         : ahead ? `Likely in ${label}: ${ahead}. This is no verdict: it stands on the prior.`
           : `Nobody is likely ahead in ${label}: the estimates are too close to each other.`;
       drawn.say(`${names.map((k) => `${k} ${range(found, k)}`).join("; ")}. ${said.textContent}`);

@@ -87,7 +87,7 @@
           : !bounds[1]
             ? "Possible, but not if near the top deeper ranks have fewer users."
             : `Plausible. With all items ranked, HR@10 would lie between ` +
-              `${outward(bounds[0]["recall@10"], 3).join(" and ")} (no assumption on the ranks; proved).`;
+              `${outward(bounds[0]["recall@10"], 3).join(" and ")} (95% confidence, whatever the ranks).`;
       drawn.say(said.textContent);
       drawn.redraw();
     };
@@ -124,7 +124,7 @@
       note: "One relevant item for each user, negatives drawn uniformly. Square: printed; wide bar: what " +
         "exact metrics are possible with no assumption on the ranks; narrower: if near the top deeper ranks " +
         "have fewer users, and if they are at most 4 times fewer from one doubling of the rank to the next. " +
-        "All ranges are proved: rounding, and chance at 95% confidence, are allowed for.",
+        "All ranges allow for rounding, and for chance at 95% confidence.",
     });
     later();
   };

@@ -190,12 +190,12 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
 
 # --- the track record -----------------------------------------------------------------------------
 
-#: Of a metric: pairs with the odds of :func:`~track_record.held_out`, and estimates with ranges.
+#: Of a metric: the pairs and the estimates of :func:`~track_record.held_out`.
 HeldOut = tuple[Frame, Frame]
 
 
 def track_record_of(metric_name: str) -> HeldOut:
-    """Odds and typical ranges of each data set by fits to the others, in the library's scope."""
+    """Probabilities and typical ranges of each data set by fits to the others, in the scope."""
     estimates, differences = track_record.bundled("typical"), track_record.bundled("differences")
     of_metric = estimates["metric"] == metric_name
     pairs = track_record.pairs_of(
@@ -207,15 +207,15 @@ def track_record_of(metric_name: str) -> HeldOut:
 
 
 def plot_reliability(held_out: HeldOut) -> Figure:
-    """The share of pairs in the order of the estimates against their odds, for each data set."""
+    """The share of pairs in the order of the estimates against the probability, by data set."""
     table = track_record.reliability(held_out[0])
     figure, ax = figures.panels(height=3.2)
     ax.plot([0.5, 1.0], [0.5, 1.0], color="#999999", linewidth=1)
     for mark, (name, rows) in zip(figures.MARKS, table.groupby("data", sort=False), strict=False):
         style = {"marker": mark["marker"], "color": "#5b5b5b", "markersize": 5}
-        ax.plot(rows["odds"], rows["right"], linestyle="none", label=name, **style)
-    means = table.groupby("bin")[["odds", "right"]].mean()
-    ax.plot(means["odds"], means["right"], color="#0b3c6f", linewidth=2, label="mean")
+        ax.plot(rows["probability"], rows["right"], linestyle="none", label=name, **style)
+    means = table.groupby("bin")[["probability", "right"]].mean()
+    ax.plot(means["probability"], means["right"], color="#0b3c6f", linewidth=2, label="mean")
     ax.set(xlabel="probability by the other data sets", ylabel="share in the right order")
     ax.legend()
     return figure
@@ -226,7 +226,9 @@ def record_table(records: Mapping[str, HeldOut]) -> Frame:
     tables = []
     for metric_name, held_out in records.items():
         pairs, estimates = map(_main_with_100, held_out)
-        plain, smallest = (track_record.verdicts(pairs, odds) for odds in ("odds", "smallest"))
+        plain, smallest = (
+            track_record.verdicts(pairs, column) for column in ("probability", "smallest")
+        )
         tables.append(
             pd.DataFrame(
                 {
@@ -254,7 +256,7 @@ def record_texts(records: Mapping[str, HeldOut]) -> Texts:
     wrong = counts["wrong"] * counts["verdicts"]
     means = record_table({"ndcg@10": records["ndcg@10"]}).mean(numeric_only=True)
     stored = library_record.records()
-    shares = [share for name in ("recall@10", "ndcg@10") for _, share in stored[name].odds]
+    shares = [share for name in ("recall@10", "ndcg@10") for _, share in stored[name].probability]
     return {
         "all-record-decided": f"{means['Decided']:.0%}",
         "all-record-wrong": f"{means['Wrong']:.1%}",

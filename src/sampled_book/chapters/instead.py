@@ -169,7 +169,7 @@ RULES: dict[str, tuple[str, Callable[[Bench], Found]]] = {
     ),
     "do not trust the order": ("pairs in the wrong order in expectation", order),
     "choose the share of the catalogue": ("share, and cells that break it", enough),
-    "quote the proved range": ("wrong verdicts of `compare`", verdicts),
+    "quote the 95% interval": ("wrong verdicts of `compare`", verdicts),
     "fit the prior for the value": ("error, of the naive one", correction),
     "do not avoid good items by few negatives": ("largest clean sample at 1% good", good_items),
     "show Popular": ("Popular / best: negatives / all items", popular),

@@ -94,7 +94,7 @@ def inside(rows: Frame, end: str = "") -> Frame:
 
 def assumptions_table(rows: Frame, orders: Frame) -> Frame:
     """By assumption: how many exact values are within the bounds, how wide these are, and how many
-    orders they settle (in `orders`, an unknown order has an empty assumption).
+    orders they settle (in `orders`, an undecided order has an empty assumption).
 
     >>> both = ("low", 0.1), ("high", 0.3)
     >>> ends = {f"{side}{end}": [x] for end in ENDINGS.values() for side, x in both}

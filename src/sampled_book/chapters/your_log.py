@@ -1,4 +1,4 @@
-"""What the chapter on one log computes: intervals, verdicts, and a plan held against the truth."""
+"""What the chapter on one log computes: intervals, verdicts, and a plan against exact values."""
 
 from __future__ import annotations
 
@@ -184,22 +184,23 @@ def top_texts(frame: Frame, replacement: bool) -> Texts:
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
     """All pairs by all metrics: exact differences, their intervals, verdicts and what they rest on.
 
-    An interval by proof stands beside each verdict, also beside one by track record.
+    The interval beside each verdict is by a theorem, also if the verdict is by track record.
     """
     rows = []
     for metric_name, comparison in verdicts.items():
         for row in comparison.frame.to_dict("records"):
             first, second, name = row["first"], row["second"], metric(metric_name).name
-            has_verdict = row["verdict"] != evaluation.UNKNOWN
-            is_proved = row["warrant"] == _confidence.PROVED
-            assumed = f"proved, assumption: {row['assumption']}" if is_proved else row["warrant"]
+            ground = row["warrant"]
+            if ground == _confidence.THEOREM:
+                confidence = comparison.settings["confidence"]
+                ground = _confidence.promise(row["assumption"], ground, confidence)
             rows.append(
                 {
                     "": f"{metric(metric_name).label}: {first}, {second}",
                     "Exact": exact[first, name] - exact[second, name] if exact else _NAN,
                     "Interval": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
-                    "Rests on": assumed if has_verdict else "",
+                    "Rests on": ground,
                 }
             )
     shown = pd.DataFrame(rows)
@@ -214,8 +215,8 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
             for metric_name, comparison in verdicts.items()
         ]
     )
-    decided: Frame = all_pairs[all_pairs["verdict"] != evaluation.UNKNOWN]
-    right = "The truth is not known here."
+    decided: Frame = all_pairs[all_pairs["verdict"] != evaluation.UNDECIDED]
+    right = "The exact values are not known here."
     if exact:
         is_right = [
             r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
@@ -226,7 +227,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
     return {
         "log_given": len(decided),
         "log_all_pairs": len(all_pairs),
-        "log_proved": int((decided["warrant"] == _confidence.PROVED).sum()),
+        "log_proved": int((decided["warrant"] == _confidence.THEOREM).sum()),
         "log_probable": int((decided["warrant"] == _confidence.TRACK_RECORD).sum()),
         "log_right": right,
     }

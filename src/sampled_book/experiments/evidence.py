@@ -53,7 +53,7 @@ FITTED_PRIOR = "bias-variance, fitted prior"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
-STEEP, UNDECIDED = "at most k times per doubling", "unknown"
+STEEP, UNDECIDED = "at most k times per doubling", _confidence.UNDECIDED
 ASSUMPTIONS = {
     _confidence.NONE: "no assumption",
     Assumption().name: Assumption().name,
@@ -283,7 +283,7 @@ def drawn(
     for row in evaluation.compare(log, metric_name).frame.to_dict("records"):
         a, b = row["first"], row["second"]
         gap = truth[a] - truth[b]
-        right, assumption_key = proved_order(row, gap)
+        right, assumption_key = decided_order(row, gap)
         verdicts.append((a, b, gap, row["reported"], assumption_key, row["steepness"], right))
     interval_rows = []
     for assumption in (None, "decreasing"):
@@ -302,16 +302,16 @@ def drawn(
     )
 
 
-def proved_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None, str]:
+def decided_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None, str]:
     """Whether a row of a comparison has the order of the exact difference, and its assumption.
 
-    Missing and `UNDECIDED` if nothing is proved.
+    Missing and `UNDECIDED` without a verdict by a theorem.
 
     >>> row = {"first": "A", "verdict": "A probably beats B", "warrant": "track record"}
-    >>> proved_order(row | {"assumption": "like the benchmark"}, 0.1)
-    (None, 'unknown')
+    >>> decided_order(row | {"assumption": "like the benchmark"}, 0.1)
+    (None, 'undecided')
     """
-    if row["warrant"] != _confidence.PROVED:
+    if row["warrant"] != _confidence.THEOREM:
         return None, UNDECIDED
     is_first = row["verdict"].startswith(f"{row['first']} ")
     return bool(is_first == (gap > 0) and gap != 0), assumption_of(row["assumption"])
@@ -319,10 +319,10 @@ def proved_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None, 
 
 def assumption_of(assumption: str) -> str:
     """The key in `ASSUMPTIONS` of the assumption behind a verdict, whatever its k; an empty name is
-    the key of unknown verdicts.
+    that of an undecided pair.
 
     >>> [assumption_of(name) for name in ("none", "at most 3 times per doubling", "")]
-    ['none', 'at most k times per doubling', 'unknown']
+    ['none', 'at most k times per doubling', 'undecided']
     """
     return STEEP if "times per doubling" in assumption else assumption or UNDECIDED
 
@@ -523,7 +523,7 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     with the wrong verdicts if there are any. By metric and m.
 
     >>> decided(bundled("verdicts")).columns.tolist()
-    ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'unknown']
+    ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'undecided']
     """
     counts = (
         by_assumption(verdicts).groupby(["metric", "m", "assumption"])[["pairs", "wrong"]].sum()
@@ -540,7 +540,8 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
 def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
     """The columns of a table by assumption, in the order of `ASSUMPTIONS` and with its words.
 
-    >>> columns_by_assumption(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
+    >>> table = pd.DataFrame({"undecided": ["3"], "none": ["2"]})
+    >>> columns_by_assumption(table, "0").iloc[0].tolist()
     ['2', '0', '0', '3']
     """
     ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)

@@ -2,7 +2,7 @@
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
 ``logs`` draws evaluations of two or three recommenders, with fewer users and smaller catalogues
-too, and compares estimates with exact values. ``fit_odds`` and ``fit_typical`` turn the
+too, and compares estimates with exact values. ``fit_probability`` and ``fit_typical`` turn the
 comparison into a few numbers, which the library prints under the warrant "track record", and
 :func:`held_out` tests them on a data set left out of the fit.
 ``python -m sampled_book.experiments.track_record`` computes all of it.
@@ -53,7 +53,7 @@ GROUP = 3
 FEWEST_NEGATIVES, MOST_PER_NEGATIVE = 50, 205.0
 #: An evaluation: how it was drawn, and which recommenders it has.
 LOG = ["n_negatives", "n_users", "share", "draw", "group"]
-#: From these odds on the library gives a verdict.
+#: From this probability on the library gives a verdict.
 VERDICT = track_record.VERDICT
 
 
@@ -197,7 +197,7 @@ def _weights(table: pd.DataFrame) -> np.ndarray:
     return np.asarray(1.0 / rows_of_cell / table["data"].map(cells_of_data))
 
 
-def fit_odds(pairs: pd.DataFrame) -> tuple[float, float]:
+def fit_probability(pairs: pd.DataFrame) -> tuple[float, float]:
     """Fit a probit model of whether a difference has the sign of its estimate.
 
     The slope, and the share of the bias scale, as in :class:`~track_record.Record`.
@@ -240,7 +240,7 @@ def fit_typical(estimates: pd.DataFrame) -> tuple[float, float, float]:
 
 def fitted(estimates: pd.DataFrame, pairs: pd.DataFrame) -> track_record.Record:
     """The record of one metric from all data sets: refits without each one, and the ranges."""
-    refits = [fit_odds(pairs[pairs["data"] != left_out]) for left_out in _sets(pairs)]
+    refits = [fit_probability(pairs[pairs["data"] != left_out]) for left_out in _sets(pairs)]
     return track_record.Record(tuple(refits), fit_typical(estimates))
 
 
@@ -252,20 +252,21 @@ def _sets(table: pd.DataFrame) -> list[str]:
 
 
 def held_out(estimates: pd.DataFrame, pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Odds and typical ranges of each data set by the records of the others, for one metric.
+    """Each data set judged by the records of the others, for one metric.
 
-    Returns `pairs` with columns "odds", by the fit to all other data sets, and "smallest", the
-    smallest of the fits that leave out one more; and `estimates` with "low" and "high".
+    Returns `pairs` with columns "probability" that the estimates are in order, by the fit to all
+    other data sets, and "smallest", the smallest of the fits that leave out one more; and
+    `estimates` with "low" and "high" of typical ranges.
     """
     sets = _sets(pairs)
-    without = cache(lambda *names: fit_odds(pairs[~pairs["data"].isin(names)]))
+    without = cache(lambda *names: fit_probability(pairs[~pairs["data"].isin(names)]))
     pair_tables, estimate_tables = [], []
     for name in sets:
         own = pairs[pairs["data"] == name]
-        tables = {"odds": [without(name)]}
+        tables = {"probability": [without(name)]}
         tables["smallest"] = [without(*sorted((name, other))) for other in sets if other != name]
-        odds = {column: _odds(own, refits) for column, refits in tables.items()}
-        pair_tables.append(own.assign(**odds))
+        columns = {column: _probabilities(own, refits) for column, refits in tables.items()}
+        pair_tables.append(own.assign(**columns))
         share, low, high = fit_typical(estimates[estimates["data"] != name])
         judged = estimates[estimates["data"] == name]
         deviations = np.hypot(judged["error"], share * judged["bias_scale"])
@@ -275,13 +276,13 @@ def held_out(estimates: pd.DataFrame, pairs: pd.DataFrame) -> tuple[pd.DataFrame
     return pd.concat(pair_tables), pd.concat(estimate_tables)
 
 
-def _odds(pairs: pd.DataFrame, refits: Sequence[tuple[float, float]]) -> np.ndarray:
-    """The smallest odds by some fits, uncapped."""
+def _probabilities(pairs: pd.DataFrame, refits: Sequence[tuple[float, float]]) -> np.ndarray:
+    """The smallest probability by some fits, uncapped."""
     sizes, errors, scales = (
         np.abs(pairs[name].to_numpy()) for name in ("estimate", "error", "bias_scale")
     )
-    odds = [ndtr(slope * sizes / np.hypot(errors, share * scales)) for slope, share in refits]
-    return np.asarray(np.min(odds, axis=0))
+    by_refit = [ndtr(slope * sizes / np.hypot(errors, share * scales)) for slope, share in refits]
+    return np.asarray(np.min(by_refit, axis=0))
 
 
 def is_main(table: pd.DataFrame) -> pd.Series:
@@ -290,14 +291,15 @@ def is_main(table: pd.DataFrame) -> pd.Series:
     return (table["n_users"] == everyone) & (table["share"] == 1)
 
 
-def verdicts(pairs: pd.DataFrame, odds: str = "odds") -> pd.DataFrame:
+def verdicts(pairs: pd.DataFrame, column: str = "probability") -> pd.DataFrame:
     """By data set: the share of pairs with a verdict, and of these the wrong ones.
 
-    Also the share with odds but no verdict, and how many of these are in the order of the odds.
+    Also the share of undecided pairs whose probability is printed, and how many of these are in the
+    order of their estimates. `column` holds the probability.
     """
     table = pairs.assign(
-        decided=pairs[odds] >= VERDICT,
-        probable=pairs[odds].between(track_record.PRINTED, VERDICT, inclusive="left"),
+        decided=pairs[column] >= VERDICT,
+        probable=pairs[column].between(track_record.PRINTED, VERDICT, inclusive="left"),
     )
     rows = {}
     for name, part in table.groupby("data", sort=False):
@@ -313,13 +315,13 @@ def verdicts(pairs: pd.DataFrame, odds: str = "odds") -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("data").reset_index()
 
 
-def reliability(pairs: pd.DataFrame, odds: str = "odds") -> pd.DataFrame:
-    """The share of pairs in the order of the estimates, by odds and data set."""
+def reliability(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The share of pairs in the order of the estimates, by probability and data set."""
     edges = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 1.0]
-    bins = pd.cut(pairs[odds], edges, labels=False)
+    bins = pd.cut(pairs["probability"], edges, labels=False)
     table = pairs.assign(bin=bins).groupby(["bin", "data"], sort=True)
-    summary = table.agg(odds=(odds, "mean"), right=("right", "mean"), pairs=("right", "size"))
-    return summary.reset_index()
+    averaged = {name: (name, "mean") for name in ("probability", "right")}
+    return table.agg(**averaged, pairs=("right", "size")).reset_index()
 
 
 def coverage(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -371,7 +373,7 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame) -> dict[str, obje
     for name in METRICS:
         record = fitted(estimates[estimates["metric"] == name], pairs[pairs["metric"] == name])
         metrics[name] = {
-            "odds": [[float(f"{x:.4g}") for x in pair] for pair in record.odds],
+            "probability": [[float(f"{x:.4g}") for x in pair] for pair in record.probability],
             "typical": [float(f"{x:.4g}") for x in record.typical],
         }
     measured = {

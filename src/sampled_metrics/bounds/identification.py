@@ -74,7 +74,7 @@ class Interval:
     assumption : str
         Name of the assumption on the true ranks; "none" if nothing is assumed.
     warrant : str
-        Why the confidence holds: "proved".
+        Why the confidence holds: "theorem", for any number of users.
 
     See Also
     --------
@@ -84,14 +84,14 @@ class Interval:
     --------
     >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), "recall@10")
     >>> round(found.low, 2), round(found.high, 2), found.assumption, found.warrant
-    (0.0, 1.0, 'none', 'proved')
+    (0.0, 1.0, 'none', 'theorem')
     """
 
     low: float
     high: float
     confidence: float
     assumption: str
-    warrant: str = _confidence.PROVED
+    warrant: str = _confidence.THEOREM
 
 
 def log_evidence_needed(confidence: float, n_intervals: int = 1) -> float:

@@ -6,16 +6,16 @@ the correction. ``identification`` bounds the bias, and every verdict
 rests on that bound.
 """
 
+from .._confidence import UNDECIDED
 from .comparison import compare
 from .estimation import DEFAULT_METRICS, estimate, estimate_each
-from .judging import UNKNOWN
 from .values import ESTIMATORS, FITTED
 
 __all__ = [
     "DEFAULT_METRICS",
     "ESTIMATORS",
     "FITTED",
-    "UNKNOWN",
+    "UNDECIDED",
     "compare",
     "estimate",
     "estimate_each",

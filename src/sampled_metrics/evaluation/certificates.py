@@ -1,4 +1,4 @@
-"""Certificates of proved ranges: files that ``verify.py`` checks without this package.
+"""Certificates of intervals: files that ``verify.py`` checks without this package.
 
 A certificate holds the bets of one range as decimals; for a pair each stake is on two of them.
 Rounding could violate an inequality, and a verifier that looks at some ranks only needs slack. So
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import verify
-from .._confidence import NONE, PROVED
+from .._confidence import NONE, THEOREM
 from .._threads import one_thread
 from ..adaptive import Adaptive
 from ..bounds import bets, identification
@@ -53,8 +53,10 @@ def encoded(estimates: Estimates, metric: str | None, recommender: str | None) -
             raise ValueError(f"{column} must be one of {', '.join(values)} for a certificate")
         frame = rows
     row = frame.iloc[0]
-    if row["warrant"] != PROVED:
-        raise ValueError(f"{row['metric']} has no proved range: no certificate can be written")
+    if row["warrant"] != THEOREM:
+        raise ValueError(
+            f"{row['metric']} has no interval by a theorem: no certificate can be written"
+        )
     assumed = None if row["assumption"] == NONE else estimates.settings["assumed"].conditions[0]
     names, confidence = [row["recommender"]], estimates.settings["confidence"]
     found = content(log, parsed(row["metric"]), names, {assumed: 1.0}, confidence)

@@ -41,7 +41,7 @@ class ComparisonRow(NamedTuple):
     warrant: str
     steepness: float
     favoured: str
-    odds: float
+    probability: float
     detectable: float
     users_needed: int | None
     negatives_needed: int | None
@@ -73,29 +73,31 @@ def compare(
       doubling of the rank to the next. k is the largest of 2, 3, 4 and 8 such that the verdict
       holds for it and all smaller ones. The verdict may fail if users fall faster.
 
-    Each such verdict is a bet against "A is at most B" that has won enough, proved for any number
-    of users (warrant "proved"). A bet adds a function of the user's sampled rank with A and one of
-    the rank with B (``sampled_metrics.bounds.bets``), so the two ranks may depend on each other in
-    any way, and both recommenders may be scored on the same negatives. Negatives of different users
-    must be drawn independently. A verdict is an identification interval of the difference without
-    0. If the assumption holds, all intervals and verdicts of a comparison hold together in at least
-    95% of logs (`confidence`); those without an assumption do so in any case.
+    Each such verdict is a bet against "A is at most B" that has won enough, by a theorem for any
+    number of users (warrant "theorem"). A bet adds a function of the user's sampled rank with A and
+    one of the rank with B (``sampled_metrics.bounds.bets``), so the two ranks may depend on each
+    other in any way, and both recommenders may be scored on the same negatives. Negatives of
+    different users must be drawn independently. A verdict is an identification interval of the
+    difference without 0. If the assumption holds, all intervals and verdicts of a comparison hold
+    together in at least 95% of logs (`confidence`); those without an assumption do so in any case.
 
-    If nothing is proved, the *track record* gives a probability that the exact metrics are in the
+    If a pair is undecided, the *track record* gives a probability that the exact metrics are in the
     order of the estimates. It comes from a model that was fitted to evaluations of 64 recommenders
-    on six data sets, whose exact metrics are known. The model is fitted six times, each time
-    without one data set, and the smallest probability counts. From 95% on (or `confidence`, if
-    larger) it is a verdict, "A probably beats B". This assumes that recommenders and data are like
-    the benchmark's, and proves nothing for another data set. It is not corrected for several pairs.
-    The benchmark has two or three recommenders in a log, and each has negatives of its own. If the
-    benchmark has no such numbers of users, candidates or negatives, a note says what is missing.
+    on six data sets from four sources, whose exact metrics are known. They are neighbourhood
+    methods, factorisations, linear models and popularity; none of them is neural. The model is
+    fitted six times, each time without one data set, and the smallest probability counts. From 95%
+    on (or `confidence`, if larger) it is a verdict, "A probably beats B". This assumes that
+    recommenders and data are like the benchmark's, and promises nothing for another data set. It is
+    not corrected for several pairs. The benchmark has two or three recommenders in a log, and each
+    has negatives of its own. If the benchmark has no such numbers of users, candidates or
+    negatives, a note says what is missing.
 
     If estimates are unbiased, as for AUC or if all items were ranked, Student's paired interval
-    (warrant "large sample") is given beside the proved one. It decides nothing, except for logs
+    (warrant "large sample") is given beside the other one. It decides nothing, except for logs
     with a column n_above.
 
-    Proved verdicts concern the exact metrics of a population that the users were drawn from at
-    random. Those without an assumption also hold for the average over the log's own users; those
+    Verdicts by a theorem concern the exact metrics of a population that the users were drawn from
+    at random. Those without an assumption also hold for the average over the log's own users; those
     under an assumption need not, because the ranks of a few users seldom decrease like those of a
     population. The assumption is about all users of a catalogue size, as for :func:`estimate`.
     Verdicts by track record concern the log's own users.
@@ -132,18 +134,18 @@ def compare(
           second;
         - standard_error: of the estimate, from the users' own differences, without bias;
         - possible_low, possible_high: identification interval of the exact difference, under the
-          assumption of a proved verdict, or else under `assumption`;
+          assumption of a verdict by a theorem, or else under `assumption`;
         - student_low, student_high: Student's interval of the paired differences, if the estimate
           is unbiased;
-        - verdict: "A beats B" or "A probably beats B" with their names, or `UNKNOWN`;
-        - assumption, warrant: as above, the warrant being "proved", "large sample" or "track
+        - verdict: "A beats B" or "A probably beats B" with their names, or `UNDECIDED`;
+        - assumption, warrant: as above, the warrant being "theorem", "large sample" or "track
           record"; empty without a verdict;
         - steepness: the largest k as above, infinite if the assumption does not limit it, missing
-          without a proof;
-        - favoured: the recommender ahead if `odds` are 80% or more or Student's interval excludes
-          0; empty beside a verdict that is proved or "large sample";
-        - odds: the probability by the track record, in [0.5, 0.99]; missing beside a proof and
-          without a track record;
+          unless the warrant is "theorem";
+        - favoured: the recommender ahead if `probability` is 80% or more or Student's interval
+          excludes 0; empty beside a verdict by a theorem or "large sample";
+        - probability: the probability, by the track record, that the leader's exact metric is the
+          larger, in [0.5, 0.99]; missing beside a verdict by a theorem and without a track record;
         - detectable: roughly the smallest difference that this log can detect under `assumption`;
         - users_needed: how many similar users would roughly give a verdict under `assumption`;
           missing if no number would;
@@ -151,8 +153,8 @@ def compare(
           :func:`~sampled_metrics.priors.maximum_entropy` and samples behaved as expected. 1, 2, 5,
           10, ... up to 500 are tried. Missing if none of these would;
         - ranking_decides: whether ranking all items would. It and negatives_needed are missing
-          beside a proof, if the metric needs no correction, if users have several relevant items,
-          and for adaptive designs.
+          beside a verdict by a theorem, if the metric needs no correction, if users have several
+          relevant items, and for adaptive designs.
 
         For runs over one sub-corpus, see :func:`estimate`: a verdict has the warrant "large sample"
         where the range of the difference excludes 0. The ranges of all pairs hold together with the
@@ -184,7 +186,7 @@ def compare(
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
     >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
-    ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
+    ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'undecided'})
     """
     if isinstance(log, SubCorpus):
         if replacement is not None or estimator is not None:
@@ -248,13 +250,13 @@ def compare(
     rows = []
     for (first, second), paired in differences.items():
         student_low, student_high = paired.student(level)[:2] if is_unbiased else (np.nan, np.nan)
-        judgement, odds = judgements[first, second], np.nan
+        judgement, probability = judgements[first, second], np.nan
         if record and not judgement.sign:
             bias_scale = values.bias_scale[parsed_metric]
-            odds = track_record.odds(record, paired.value, paired.error, bias_scale)
-            judgement = judging.with_odds(judgement, odds, paired.value, level)
+            probability = track_record.probability(record, paired.value, paired.error, bias_scale)
+            judgement = judging.with_record(judgement, probability, paired.value, level)
         is_decided = judgement.sign != 0
-        is_favoured = odds >= track_record.PRINTED or student_low > 0 or student_high < 0
+        is_favoured = probability >= track_record.PRINTED or student_low > 0 or student_high < 0
         if judgement.sign and judgement.warrant != _confidence.TRACK_RECORD:
             is_favoured = False
         negatives_needed, ranking_decides = remedies.get((first, second), (None, None))
@@ -274,7 +276,7 @@ def compare(
                 warrant=judgement.warrant if is_decided else "",
                 steepness=judgement.steepness if is_decided else np.nan,
                 favoured=(first if paired.value > 0 else second) if is_favoured else "",
-                odds=odds,
+                probability=probability,
                 detectable=judgement.detectable,
                 users_needed=judgement.users_needed,
                 negatives_needed=negatives_needed,
@@ -290,7 +292,7 @@ def compare(
     settings["assumed"] = _confidence.Assumed(() if assumes_nothing else (metric_assumption,))
     if not log.protocol.uniform:
         settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
-    settings["warrant"] = _confidence.PROVED if log.protocol.uniform else _confidence.LARGE_SAMPLE
+    settings["warrant"] = _confidence.THEOREM if log.protocol.uniform else _confidence.LARGE_SAMPLE
     notes += options.note_on_exact_values(log, [parsed_metric])
     distinct_notes = tuple(dict.fromkeys(filter(None, notes)))
     assumptions = {pair: judgement.assumption for pair, judgement in judgements.items()}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _progress
-from .._confidence import CONFIDENCE, NONE, Assumed
+from .._confidence import CONFIDENCE, NONE, Assumed, percent
 from .._threads import one_thread
 from .._validate import checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
@@ -98,7 +98,7 @@ def estimate(
         Weight of the variance in "bias-variance", finite and above 0. By default
         :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
     confidence : float
-        Of the proved intervals, in (0, 1).
+        Of the identification intervals, in (0, 1).
     identification : bool
         Whether to compute identification intervals, which takes most of the time.
     efficiency : bool
@@ -121,9 +121,11 @@ def estimate(
         - typical_low, typical_high: the typical range, for the exact metric of the log's own users
           (warrant "track record"). It was fitted so that on each of six data sets 95% of such
           ranges hold the exact metric, whatever `confidence` is; on a data set left out of the fit
-          85% to 100% did (64 recommenders, 100 negatives). Missing, with a note, if the log is
-          outside the benchmark's range of users, candidates or negatives, and for metrics that need
-          no correction;
+          85% to 100% did, with 100 negatives. The 64 recommenders of these data sets, which come
+          from four sources, are neighbourhood methods, factorisations, linear models and
+          popularity; none of them is neural. Missing, with a note, if the log is outside the
+          benchmark's range of users, candidates or negatives, and for metrics that need no
+          correction;
         - possible_low, possible_high: the identification interval, the exact metrics consistent
           with the sample and the assumption, see
           :func:`~sampled_metrics.interval`;
@@ -137,9 +139,9 @@ def estimate(
           rows.
 
         If every user has all negatives, sampled ranks are exact ranks: every metric is estimated
-        without bias, and the interval is proved for the population of users.
+        without bias, and the interval is for the population of users, by a theorem.
 
-        **Guarantee.** The warrant "proved" is a theorem for any number of users. Let users be drawn
+        **Guarantee.** The warrant "theorem" holds for any number of users. Let users be drawn
         at random from a population whose true ranks satisfy the assumption, separately for each
         catalogue size (`n_items`), and let the negatives of different users be drawn independently.
         Then the interval contains the population's exact metric in at least 95% of such logs
@@ -168,7 +170,7 @@ def estimate(
         is empty, as is the difference in :func:`compare`: users at the top were ranked among more
         negatives, so that a metric of their sampled ranks is not the same number for all of them.
         Every metric, AUC too, is estimated by "bias-variance" for the outcomes of the design. The
-        identification interval is proved as for fixed samples.
+        identification interval is by a theorem, as for fixed samples.
 
         **One sub-corpus for all queries.** Runs that :func:`~sampled_metrics.readers.trec` or
         :func:`~sampled_metrics.readers.ranx` read with `corpus_size` are the systems, and their
@@ -421,7 +423,8 @@ def _one_row_each(
                 if interval.assumption and not ranges.holds(interval, mean.value):
                     notes.append(
                         f"the estimate of {metric.name} for {shortened(recommender)} is outside "
-                        "the proved range, so it is wrong if the range is right"
+                        f"the {percent(confidence)} interval, so it is wrong if the interval is "
+                        "right"
                     )
                 shortest_width = np.nan
                 if with_shortest and interval.assumption:

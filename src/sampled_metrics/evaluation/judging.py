@@ -23,8 +23,6 @@ from .ranges import compatible
 from .sample import Sample, UserMean, difference
 from .values import Values
 
-#: The verdict on an undecided pair.
-UNKNOWN = "unknown"
 #: Limits tried on how many times fewer users there are per doubling of the rank.
 STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 #: Multiples of the users for which bets are built to find the users needed, and the largest answer.
@@ -48,14 +46,14 @@ class Judgement:
     low: float
     high: float
     assumption: str = _confidence.NONE
-    warrant: str = _confidence.PROVED
+    warrant: str = _confidence.THEOREM
     steepness: float = np.inf
     detectable: float = np.nan
     users_needed: int | None = None
 
     def verdict(self, first: str, second: str) -> str:
         if self.sign == 0:
-            return UNKNOWN
+            return _confidence.UNDECIDED
         better, worse = (first, second) if self.sign > 0 else (second, first)
         beats = "probably beats" if self.warrant == _confidence.TRACK_RECORD else "beats"
         return f"{better} {beats} {worse}"
@@ -79,9 +77,11 @@ def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, 
     return judgements
 
 
-def with_odds(judgement: Judgement, odds: float, gap: float, confidence: float) -> Judgement:
-    """An undecided judgement that the odds of the track record decide, if they are large enough."""
-    if odds < max(track_record.VERDICT, confidence):
+def with_record(
+    judgement: Judgement, probability: float, gap: float, confidence: float
+) -> Judgement:
+    """An undecided judgement, which the track record decides if its probability is large enough."""
+    if probability < max(track_record.VERDICT, confidence):
         return judgement
     return replace(
         judgement,

@@ -143,7 +143,7 @@ def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:
         for name in known
     ]
     names = ", ".join(log.recommenders)
-    return [f"here the truth is known: {'; '.join(values)} ({names})"] if values else []
+    return [f"here the exact value is known: {'; '.join(values)} ({names})"] if values else []
 
 
 def refuse_if_weighted(log: Log, **options: object) -> None:

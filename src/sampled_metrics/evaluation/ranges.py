@@ -45,7 +45,7 @@ def of_means(
     for name, mean in naive.items():
         user_values, counts = values.sample.tally(mean.parts)
         ends = betting.interval(user_values, low, high, 1.0 - confidence, counts=counts)
-        intervals[name] = Range(*ends, _confidence.NONE, _confidence.PROVED)
+        intervals[name] = Range(*ends, _confidence.NONE, _confidence.THEOREM)
     return intervals
 
 
@@ -61,7 +61,7 @@ def identified(
         if not names:
             break
         for name, ends in compute_ends(sample, metric, assumed, names, confidence, notes).items():
-            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.PROVED, assumed)
+            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.THEOREM, assumed)
     return intervals, notes
 
 

@@ -37,13 +37,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .. import _ranges
-from .._confidence import LARGE_SAMPLE, NONE, Assumed
+from .._confidence import LARGE_SAMPLE, NONE, UNDECIDED, Assumed
 from .._validate import FloatArray, IntArray, as_written
 from ..log.sub_corpus import Order, SubCorpus
 from ..metrics import Metric
 from ..results import Comparison, Estimates, table_of
 from .corpus_values import cached_values, factors, shape
-from .judging import UNKNOWN
 
 
 class Totals(NamedTuple):
@@ -196,7 +195,8 @@ _CAVEAT = (
 #: What typical ranges are; `benchmarks/collections.csv` has the counts.
 RECORD = (
     "two standard errors on each side, which held the exact value for the run's own queries in all "
-    "of 2,640 cases (track record of eleven retrieval models on two collections)"
+    "of 2,640 cases (track record of eleven retrieval models on two collections, none of them "
+    "neural)"
 )
 _UNRECORDED = (
     "typical ranges are for ndcg@k and recall@k, k from 10 to 100, of 90 queries or more, with 100 "
@@ -291,7 +291,7 @@ def compare(log: SubCorpus, metric: Metric, gamma: float | None, confidence: flo
         found = evaluated[first].minus(evaluated[second])
         # Bonferroni: the ranges of all pairs together.
         low, high = found.range(1.0 - (1.0 - confidence) / len(pairs))
-        verdict = UNKNOWN
+        verdict = UNDECIDED
         if low > 0 or high < 0:
             better, worse = (first, second) if low > 0 else (second, first)
             verdict = f"{better} beats {worse}"
@@ -299,9 +299,9 @@ def compare(log: SubCorpus, metric: Metric, gamma: float | None, confidence: flo
             ComparisonRow(
                 first, second, found.reported, found.middle.value, found.middle.error,
                 np.nan, np.nan, max(low, -1.0), min(high, 1.0), verdict,
-                assumption=NONE if verdict != UNKNOWN else "",
-                warrant=LARGE_SAMPLE if verdict != UNKNOWN else "",
-                steepness=np.nan, favoured="", odds=np.nan, detectable=np.nan,
+                assumption=NONE if verdict != UNDECIDED else "",
+                warrant=LARGE_SAMPLE if verdict != UNDECIDED else "",
+                steepness=np.nan, favoured="", probability=np.nan, detectable=np.nan,
                 users_needed=None, negatives_needed=None, ranking_decides=None,
             )
         )  # fmt: skip

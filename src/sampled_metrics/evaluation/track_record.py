@@ -1,8 +1,10 @@
 """How often estimates were right on real recommenders: the warrant "track record".
 
 The numbers are in ``track_record.json``. The laboratory fits them to evaluations drawn from the
-benchmark's exact ranks (``make evidence``): odds several times, each time without one data set,
-and typical ranges to all of them.
+benchmark's exact ranks (``make evidence``): the probability that a pair is in the order of its
+estimates several times, each time without one data set, and typical ranges to all of them. The
+recommenders are neighbourhood methods, factorisations, linear models and popularity; none of them
+is neural.
 """
 
 from __future__ import annotations
@@ -21,22 +23,23 @@ from ..metrics import Metric
 from .sample import Sample
 from .values import FITTED, Values
 
-#: Odds from which an order is a verdict, and from which they are printed.
+#: The probability from which an order is a verdict, and from which it is printed.
 VERDICT, PRINTED = 0.95, 0.8
-#: The largest odds that are printed: the benchmark has too few pairs to check larger ones.
+#: The largest probability that is printed: the benchmark has too few pairs to check larger ones.
 MOST = 0.99
 
 
 class Record(NamedTuple):
     """What was fitted for a metric.
 
-    `odds` holds for each refit the slope a and the share c in Phi(a |d| / sqrt(s^2 + c^2 b^2)), the
-    probability that a difference d with standard error s and bias scale b has the right sign.
+    `probability` holds for each refit the slope a and the share c in
+    Phi(a |d| / sqrt(s^2 + c^2 b^2)), the probability that a difference d with standard error s and
+    bias scale b has the right sign.
     `typical` holds a share of its own for single estimates, and the two multiples of
     sqrt(s^2 + c^2 b^2) at which the range starts and ends.
     """
 
-    odds: tuple[tuple[float, float], ...]
+    probability: tuple[tuple[float, float], ...]
     typical: tuple[float, float, float]
 
 
@@ -51,7 +54,7 @@ def _stored() -> Mapping[str, Any]:
 def records() -> dict[str, Record]:
     """The record of each metric by its name."""
     return {
-        name: Record(tuple(map(tuple, fitted["odds"])), tuple(fitted["typical"]))
+        name: Record(tuple(map(tuple, fitted["probability"])), tuple(fitted["typical"]))
         for name, fitted in _stored()["metrics"].items()
     }
 
@@ -97,20 +100,20 @@ def _written(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:,.1f}"
 
 
-def odds(record: Record, difference: float, error: float, bias_scale: float) -> float:
+def probability(record: Record, difference: float, error: float, bias_scale: float) -> float:
     """The probability that a difference has the sign of its estimate; the smallest of all refits.
 
     `error` is its standard error, and `bias_scale` the root mean square bias of the estimator over
     true ranks.
 
-    >>> round(odds(Record(((1.0, 0.0), (0.9, 0.1)), (0.1, -1.0, 2.0)), 0.02, 0.01, 0.05), 3)
+    >>> round(probability(Record(((1.0, 0.0), (0.9, 0.1)), (0.1, -1.0, 2.0)), 0.02, 0.01, 0.05), 3)
     0.946
     """
     if difference == 0 or not np.isfinite(error):
         return 0.5
     probabilities = [
         float(ndtr(slope * abs(difference) / np.hypot(error, share * bias_scale)))
-        for slope, share in record.odds
+        for slope, share in record.probability
     ]
     return min(MOST, *probabilities)
 

@@ -14,6 +14,7 @@ from functools import singledispatch
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from .._confidence import RECORDED, UNDECIDED
 from ..metrics import metric
 from ..results import Comparison, Estimates, Plan, Result
 from .figures import VARIED, comparison_panel, estimates_panel, image, plan_panel
@@ -29,8 +30,9 @@ DEFINITIONS = {
     "monotone": "The least biased correction among those that never rise with the sampled rank.",
     "bias-variance": "The correction with the least squared bias plus gamma times variance, on "
     "average over true ranks.",
-    "race": "Exact ranks of users in random order until bets prove which of two recommenders has "
-    "the higher metric over all users. Its users and scores are expectations.",
+    "race": "Exact ranks of users in random order until bets decide, with the confidence asked "
+    "for, which of two recommenders has the higher metric over all users. Its users and scores are "
+    "expectations.",
     "maximum likelihood": "The exact metric of the distribution of true ranks under which the "
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
@@ -43,35 +45,36 @@ DEFINITIONS = {
     "typical": "A range around the estimate, for the exact metric of the log's own users, whatever "
     "the confidence of other ranges. It was calibrated on models whose exact metrics are known: "
     "the line above the ranges says on which, and how often such ranges hold the exact metric. It "
-    "proves nothing for another data set.",
-    "odds": "By the track record: the probability that two recommenders are in the order of their "
-    "estimates. It comes from models that were fitted to evaluations of 64 real recommenders on "
-    "six data sets, each time without one of these, and is the smallest by these models, at most "
-    "99%. It is for the log's own users.",
+    "promises nothing for another data set.",
+    "probability": "By the track record: the probability that two recommenders are in the order of "
+    "their estimates. It comes from six models, each fitted to evaluations of five of the "
+    "benchmark's six data sets, and is the smallest by these models, at most 99%. It is for the "
+    f"log's own users. The benchmark has {RECORDED}.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
-    "proved, possible": "All exact values that are consistent with the log under the assumption "
-    "named, at the confidence named. Where this range is wide, the sample does not say what the "
-    "exact metric is.",
+    "interval": "All exact values that are consistent with the log under the assumption named, at "
+    "the confidence named: in 5% of logs at most a 95% interval misses the exact value, if the "
+    "assumption holds. Where it is wide, the sample does not say what the exact metric is.",
     "large sample": "Student's interval of the paired differences, as for any metric without bias. "
     "It needs many users.",
     "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. Decreasing "
     "at the top: near the top, deeper ranks have fewer users. At most k times per doubling: "
     "moreover, they are at most k times fewer from one doubling of the rank to the next. Mixture "
     "of geometrics: near the top, users are a mixture of geometric distributions.",
-    "warrant": "Why a range or a verdict is right as often as the confidence says. Proved: there "
-    "is a proof for any number of users. Large sample: by Student's test, which needs many users. "
-    "Track record: calibrated on real recommenders whose exact metrics are known, and no promise.",
-    "quote": "What a sentence may quote: the estimate with its proved range. Name the assumption "
-    "and the confidence with it.",
+    "warrant": "Why a range or a verdict is right as often as the confidence says. Theorem: for "
+    "any number of users, if the assumption holds. Large sample: by Student's test, which needs "
+    "many users. Track record: calibrated on recommenders whose exact metrics are known, none of "
+    "them neural, and no promise.",
+    "quote": "What a sentence may quote: the estimate with its interval. Name the assumption and "
+    "the confidence with it.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the exact "
     "metric only where the estimator has no bias.",
-    "verdict": "One beats the other if the log contradicts the opposite, which is a proof. The "
-    "chance that any proved verdict on the log's pairs by one metric is wrong is at most 1 less "
+    "verdict": "One beats the other if the log contradicts the opposite at the confidence named. "
+    "The chance that any such verdict on the log's pairs by one metric is wrong is at most 1 less "
     "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
-    "population that the users were drawn from at random. A verdict with no assumption on the "
-    "ranks holds for the log's own users, too. One probably beats the other if nothing is proved, "
-    "but the odds of the track record are 95% or more. Each such verdict stands alone: one of "
+    "population that the users were drawn from at random. A verdict whatever the ranks holds for "
+    "the log's own users, too. One probably beats the other if the log does not decide, but the "
+    "probability by the track record is 95% or more. Each such verdict stands alone: one of "
     "several is wrong more often.",
 }
 
@@ -181,7 +184,7 @@ def matrix(comparison: Comparison) -> dict[str, list[str]]:
     names = list(dict.fromkeys([*frame["first"], *frame["second"]]))
     if len(names) < 3:
         return {}
-    words = {(name, other): "unknown" if name != other else "" for name in names for other in names}
+    words = {(name, other): UNDECIDED if name != other else "" for name in names for other in names}
     for first, second, verdict in frame[["first", "second", "verdict"]].itertuples(index=False):
         for name, other in ((first, second), (second, first)):
             for sure in ("", "probably "):
@@ -251,5 +254,6 @@ def _present(comparison: Comparison) -> Iterable[str]:
 
 def _defined(names: Iterable[str]) -> dict[str, str]:
     """The definitions of the terms that a page uses, in the order of DEFINITIONS."""
+    names = [name.rpartition("% ")[2] for name in names]  # "interval" of every confidence
     used = {word for name in names for word in (name.replace("_", " "), name.split(",")[0])}
     return {name: meaning for name, meaning in DEFINITIONS.items() if used & set(name.split(", "))}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from .._confidence import LARGE_SAMPLE, PROVED
+from .._confidence import LARGE_SAMPLE, RECORDED, THEOREM
 from .._validate import printable
 from ..metrics import metric
 from ..results import Comparison, Estimates, Result
@@ -16,7 +16,7 @@ from .text import assuming, cells_of, confidence_of, grounds_of, is_number, show
 CITATION = "The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026"
 CORRECTION = "Krichene and Rendle, On Sampled Metrics for Item Recommendation, KDD 2020"
 #: Columns that rest on the track record, in words.
-_RECORDED = {"typical_low": "typical ranges", "odds": "odds"}
+_RECORDED = {"typical_low": "typical ranges", "probability": "probabilities of orders"}
 _LATEX_ESCAPES = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
@@ -60,10 +60,10 @@ def methods(result: Result) -> str:
         gamma = f"gamma {settings['gamma']:.3g}"
         lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")
     lines += [f"The {line}." for line in _ranges_promised(result)]
-    if any((one.frame["warrant"] == PROVED).any() for one in compared):
+    if any((one.frame["warrant"] == THEOREM).any() for one in compared):
         lines.append(
-            f"With a probability of at least {confidence_of(result)} all proved verdicts by one "
-            "metric are right, if their assumptions hold."
+            f"With a probability of at least {confidence_of(result)} all verdicts with this "
+            "confidence on one metric are right, if their assumptions hold."
         )
     is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
     used = {name for name, missing in is_missing.items() if not missing}
@@ -71,8 +71,8 @@ def methods(result: Result) -> str:
         lines.append(f"The typical ranges are {settings['typical']}.")
     elif recorded := [words for name, words in _RECORDED.items() if name in used]:
         lines.append(
-            f"The {_joined(recorded)} are a track record: they were calibrated on 64 recommenders "
-            "of six data sets, the benchmark of Sampled Metrics."
+            f"The {_joined(recorded)} are a track record: they were fitted to the benchmark of "
+            f"Sampled Metrics, {RECORDED}."
         )
     return " ".join([*lines, f"Software: {CITATION}."])
 
@@ -111,18 +111,23 @@ def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:
 
 
 def _ranges_promised(result: Result) -> list[str]:
-    """Confidence, warrant and assumption of the ranges, in words."""
-    ranges = f"{confidence_of(result)} ranges"
+    """Confidence, warrant and assumption of the intervals, in words."""
+    intervals = f"{confidence_of(result)} intervals"
     if "low" in result.frame:
-        return [f"{ranges} are Student's for the estimator's expectation, and leave out its bias"]
+        return [
+            f"{intervals} are Student's for the estimator's expectation, and leave out its bias"
+        ]
     if isinstance(result, Comparison):
-        ranges += " of differences"
-    lines = []
-    for warrant, scope, condition in grounds_of(result, None, lambda name: metric(name).label):
-        separator = {"if": " ", "no": " with "}.get(condition.split(" ")[0], ", ")
-        warrant_words = warrant.replace(LARGE_SAMPLE, "Student's, for large samples,")
-        lines.append(warrant_words + scope + separator + condition)
-    return [f"{ranges} are {'; '.join([*lines, *assuming(result)])}"] if lines else []
+        intervals += " of differences"
+    grounds = {
+        THEOREM: "valid with any number of users",
+        LARGE_SAMPLE: "Student's, for large samples",
+    }
+    lines = [
+        f"{grounds[warrant]}{scope and ','}{scope}, {condition}"
+        for warrant, scope, condition in grounds_of(result, None, lambda name: metric(name).label)
+    ]
+    return [f"{intervals} are {'; '.join([*lines, *assuming(result)])}"] if lines else []
 
 
 def _caption(result: Result) -> str | None:

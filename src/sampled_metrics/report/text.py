@@ -20,9 +20,13 @@ from .._confidence import (
     CONFIDENCE,
     LARGE_SAMPLE,
     NONE,
-    PROVED,
+    RECORD,
+    THEOREM,
     TRACK_RECORD,
+    UNDECIDED,
+    WHATEVER,
     Assumed,
+    percent,
     promise,
 )
 from .._files import FORMATS
@@ -100,7 +104,11 @@ def is_number(column: pd.Series) -> bool:
 
 def confidence_of(result: Result) -> str:
     """The confidence of a result as a percentage."""
-    return f"{100 * result.settings.get('confidence', CONFIDENCE):.4g}%"
+    return percent(_confidence_of(result))
+
+
+def _confidence_of(result: Result) -> float:
+    return float(result.settings.get("confidence", CONFIDENCE))
 
 
 def _paragraphs(sentences: Iterable[str]) -> str:
@@ -163,8 +171,8 @@ def _(result: Estimates) -> pd.DataFrame:
     typical = _ranges_of(result.frame, "typical")
     if any(typical):
         table.insert(list(table).index("estimate") + 1, "typical", typical)
-    warrants = result.frame["warrant"]
-    table.insert(list(table).index("assumption"), _heading(warrants), _ranges_of(result.frame))
+    heading = _heading(result.frame["warrant"], result)
+    table.insert(list(table).index("assumption"), heading, _ranges_of(result.frame))
     return table
 
 
@@ -173,19 +181,18 @@ def _(result: Estimates | Comparison, metric_name: str | None = None) -> list[st
     if "assumed" not in result.settings:
         return []
     grounds = grounds_of(result, metric_name, str)
-    lines = [
-        f"{warrant} at {confidence_of(result)}{scope}: {condition}"
-        if "confidence" in result.settings
-        else f"{warrant}{scope}: {condition}"
-        for warrant, scope, condition in grounds
-    ]
+    headings = {
+        THEOREM: _interval(result),
+        LARGE_SAMPLE: f"large sample at {confidence_of(result)}",
+    }
+    lines = [f"{headings[warrant]}{scope}: {condition}" for warrant, scope, condition in grounds]
     lines += assuming(result) if grounds else []
     rows = _of_metric(result.frame, metric_name)
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
         lines.insert(0, TYPICAL if record is None else f"typical: {record}")
-    if "odds" in rows and rows["odds"].notna().any():
-        lines.append(ODDS)
+    if "probability" in rows and rows["probability"].notna().any():
+        lines.append(FOOTNOTE)
     return lines
 
 
@@ -226,9 +233,11 @@ def _(result: Comparison, metric_name: str | None, written: Callable[[str], str]
     if "assumed" not in result.settings:
         return []
     assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
-    condition, is_proved = _condition("", assumed), result.frame["warrant"] == PROVED
-    if warrant != LARGE_SAMPLE and is_proved.any() and assumed.conditions:
-        otherwise = "" if is_proved.all() else f"; without a proved verdict, {condition}"
+    condition, has_theorem = _condition("", assumed), result.frame["warrant"] == THEOREM
+    if warrant != LARGE_SAMPLE and has_theorem.any() and assumed.conditions:
+        confidence, otherwise = confidence_of(result), ""
+        if not has_theorem.all():
+            otherwise = f"; without a verdict at {confidence} confidence, {condition}"
         condition = f"under the assumption of the verdict{otherwise}"
     return [(warrant, "", condition)]
 
@@ -244,7 +253,7 @@ def _condition(assumption: str, assumed: Assumed) -> str:
     """What ranges under an assumption of this name assume of the ranks."""
     ranks = [str(one) for one in assumed.conditions if isinstance(one, Assumption)]
     if assumption == NONE or not ranks:
-        return "no assumption on the ranks"
+        return WHATEVER
     return f"if {ranks[0]}"
 
 
@@ -255,47 +264,50 @@ def _(result: Estimates | Comparison) -> tuple[list[str], str, list[str]]:
     return sentences(result), formatted(table), promises(result)
 
 
-#: What a typical range is, and what odds are.
+#: What a typical range is, and where the probability of an order comes from.
 TYPICAL = (
     "typical: fitted so that on each of six data sets 95% of such ranges hold the exact value for "
-    "the log's users (track record of 64 real recommenders)"
+    "the log's users (track record of 64 recommenders, none of them neural)"
 )
-ODDS = "track record: probability by models of 64 real recommenders on six data sets"
+FOOTNOTE = f"track record: fitted to {RECORD}"
 #: Columns of a comparison that another column or a sentence includes.
 _INCLUDED = [
     *("first", "second", "standard_error", "student_low", "student_high"),
-    *("possible_low", "possible_high", "assumption", "warrant", "steepness", "favoured", "odds"),
-    *("detectable", "users_needed", "negatives_needed", "ranking_decides"),
+    *("possible_low", "possible_high", "assumption", "warrant", "steepness", "favoured"),
+    *("probability", "detectable", "users_needed", "negatives_needed", "ranking_decides"),
 ]
 
 
 @sentences.register
 def _(result: Comparison) -> list[str]:
-    compared_metric = metric(result.settings["metric"])
-    return [_comparison_sentence(row, compared_metric) for row in result.frame.to_dict("records")]
+    rows, compared_metric = result.frame.to_dict("records"), metric(result.settings["metric"])
+    return [_comparison_sentence(row, compared_metric, _confidence_of(result)) for row in rows]
 
 
-def _comparison_sentence(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
+def _comparison_sentence(
+    row: Mapping[Hashable, Any], compared_metric: Metric, confidence: float
+) -> str:
     scope = f"on {compared_metric.label}"
-    record = f"{_percent(row['odds'])} ({TRACK_RECORD})"
-    proof = f"A proof takes {_remedy(row, compared_metric)}."
-    if row["warrant"] == TRACK_RECORD:
-        return f"{printable(row['verdict'])} {scope}, with probability {record}. {proof}"
-    if row["verdict"] != "unknown":
-        return f"{_verdict(row, scope)}."
+    remedy = _remedy(row, compared_metric)
+    if row["verdict"] != UNDECIDED:
+        sentence = f"{_verdict(row, confidence, scope)}."
+        if row["warrant"] != TRACK_RECORD:
+            return sentence
+        return f"{sentence} A decision with {percent(confidence)} confidence takes {remedy}."
     hint, favoured = "", printable(row["favoured"])
-    if favoured and np.isnan(row["odds"]):
+    if favoured and np.isnan(row["probability"]):
         hint = f"; Student's paired interval favours {favoured} ({LARGE_SAMPLE})"
     elif favoured:
-        hint = f"; {favoured} is ahead with probability {record}"
+        hint = f"; {favoured} leads, {_recorded(row)}"
+    sentence = f"{pair_name(row, 'or')} {scope}: {UNDECIDED}{hint}."
     if np.isnan(row["detectable"]):
-        return f"{pair_name(row, 'or')} {scope}: unknown{hint}."
-    provable = f"This log can prove differences above about {row['detectable']:.3f}."
-    return f"{pair_name(row, 'or')} {scope}: unknown{hint}. {provable} {proof}"
+        return sentence
+    detectable = f"This log can detect differences above about {row['detectable']:.3f}."
+    return f"{sentence} {detectable} A decision takes {remedy}."
 
 
 def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
-    """What would prove the order of a pair, in words."""
+    """What would decide the order of a pair, in words."""
     users, negatives, ranking = (
         None if pd.isna(row[name]) else row[name]
         for name in ("users_needed", "negatives_needed", "ranking_decides")
@@ -314,9 +326,10 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
     return ", or ".join(remedies)
 
 
-def _percent(odds: float) -> str:
-    """Odds as a whole percentage, rounded down."""
-    return f"{np.floor(100.0 * odds + 1e-9):.0f}%"
+def _recorded(row: Mapping[Hashable, Any]) -> str:
+    """How often the record had such an order right, rounded down to whole percents."""
+    share = np.floor(100.0 * row["probability"] + 1e-9)
+    return f"right in {share:.0f}% of such cases on the benchmark"
 
 
 @shown.register
@@ -329,11 +342,11 @@ def _(result: Comparison) -> pd.DataFrame:
     cells["estimate"] = [
         f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
     ]
-    heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index))
+    heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index), result)
     cells.insert(3, heading, _ranges_of(result.frame, signed=True))
     if heading != LARGE_SAMPLE and result.frame["student_low"].notna().any():
         cells.insert(3, LARGE_SAMPLE, _ranges_of(result.frame, "student", signed=True))
-    cells["verdict"] = [_verdict(row) for row in rows]
+    cells["verdict"] = [_verdict(row, _confidence_of(result)) for row in rows]
     return cells
 
 
@@ -415,12 +428,12 @@ def _limits(limits: pd.DataFrame) -> list[str]:
 def _(result: Plan, metric_name: str | None = None) -> list[str]:
     order_promise = (
         f"enough: the right order with probability {result.settings['confidence']:g}, if true "
-        "ranks are distributed as assumed; it is no proof, for which compare says what it takes"
+        "ranks are distributed as assumed; compare says what a verdict with this confidence takes"
     )
     if not (result.frame["estimator"] == "race").any():
         return [order_promise]
     race_promise = (
-        f"race: proves the order of the exact metric over all {result.settings['n_users']:,} "
+        f"race: decides the order of the exact metric over all {result.settings['n_users']:,} "
         f"users with confidence {result.settings['confidence']:g}; expected for users whose "
         "ranks by two recommenders are independent, and mostly shorter where they are not"
     )
@@ -444,7 +457,7 @@ def _(result: Plan) -> tuple[list[str], str, list[str]]:
 def _(result: Race) -> list[str]:
     rows, n_users = result.frame.to_dict("records"), result.settings["n_users"]
     scope = f"on {metric(result.settings['metric']).label}"
-    verdicts = [_verdict(row, scope, f"{pair_name(row, 'or')}: unknown {scope}") for row in rows]
+    verdicts = [_verdict(row, _confidence_of(result), scope) for row in rows]
     return [
         f"{verdict}, by {row['users']:,} of {n_users:,} users."
         for verdict, row in zip(verdicts, rows, strict=True)
@@ -477,9 +490,7 @@ def _(result: Audit) -> tuple[list[str], str, list[str]]:
 def _(result: Orders) -> pd.DataFrame:
     table = result.frame.drop(columns=["first", "second", "assumption", "warrant"])
     rows = result.frame.to_dict("records")
-    return table.assign(
-        verdict=[_verdict(row, "", f"{pair_name(row, 'or')}: unknown") for row in rows]
-    )
+    return table.assign(verdict=[_verdict(row, _confidence_of(result), "") for row in rows])
 
 
 @shown.register
@@ -509,7 +520,10 @@ def _(result: Published) -> list[str]:
         scope = ", ".join(printable(str(key)) for key in group_key)
         settled = rows[rows["warrant"] != ""]
         groups = settled.groupby(["assumption", "warrant"], sort=False)
-        counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
+        counts = ", ".join(
+            f"{len(part)} ({promise(str(assumption), str(warrant), _confidence_of(result))})"
+            for (assumption, warrant), part in groups
+        )
         settled_text = f"{len(settled)} of {len(rows)} orders of two methods settled"
         lines.append(f"{scope}: {settled_text}" + (f": {counts}" if counts else ""))
     return lines
@@ -523,7 +537,8 @@ def _(result: Published, metric_name: str | None = None) -> list[str]:
     if "steepness" in result.settings:
         fold = f"at most {result.settings['steepness']:g}"
         words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
-    words.append(f"ranges: {PROVED}, each under the assumption of its column")
+    confidence = f"{confidence_of(result)} confidence"
+    words.append(f"ranges: {confidence}, each under the assumption of its column")
     words.append("guess: if the true ranks are as even as the printed numbers allow")
     return words
 
@@ -538,18 +553,27 @@ def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:
     return f"{printable(str(row['first']))} {joint} {printable(str(row['second']))}"
 
 
-def _verdict(row: Mapping[Hashable, Any], scope: str = "", unknown: str = "unknown") -> str:
-    """A verdict with its assumption and its warrant."""
-    if row["verdict"] == "unknown":
-        return unknown
+def _verdict(row: Mapping[Hashable, Any], confidence: float, scope: str | None = None) -> str:
+    """A verdict with its confidence and condition; with the pair if undecided and with a scope."""
+    if row["verdict"] == UNDECIDED:
+        pair = "" if scope is None else f"{pair_name(row, 'or')}: "
+        return " ".join(filter(None, [f"{pair}{UNDECIDED}", scope]))
     named = " ".join(filter(None, [printable(row["verdict"]), scope]))
-    return f"{named} ({promise(row['assumption'], row['warrant'])})"
+    is_by_record = row["warrant"] == TRACK_RECORD
+    ground = (
+        _recorded(row) if is_by_record else promise(row["assumption"], row["warrant"], confidence)
+    )
+    return f"{named} ({ground})"
 
 
-def _heading(warrants: pd.Series) -> str:
-    """The heading of ranges: their warrant, if they have one in common."""
-    distinct = [warrant for warrant in dict.fromkeys(warrants) if warrant]
-    return str(distinct[0]) if len(distinct) == 1 else "possible"
+def _interval(result: Result) -> str:
+    return f"{confidence_of(result)} interval"
+
+
+def _heading(warrants: pd.Series, result: Result) -> str:
+    """The heading of intervals: their confidence, or "large sample" if all are by that."""
+    distinct = {warrant for warrant in warrants if warrant}
+    return LARGE_SAMPLE if distinct == {LARGE_SAMPLE} else _interval(result)
 
 
 def _ranges_of(frame: pd.DataFrame, kind: str = "possible", signed: bool = False) -> list[str]:

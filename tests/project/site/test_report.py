@@ -34,9 +34,9 @@ def comparison() -> Comparison:
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "student_low": -0.018, "student_high": -0.002,
         "possible_low": -0.02, "possible_high": 0.003,
-        "verdict": "unknown", "assumption": "", "warrant": "", "steepness": float("nan"),
-        "favoured": NAMES[1], "odds": float("nan"), "detectable": 0.012, "users_needed": 12_345,
-        "negatives_needed": pd.NA, "ranking_decides": pd.NA,
+        "verdict": "undecided", "assumption": "", "warrant": "", "steepness": float("nan"),
+        "favoured": NAMES[1], "probability": float("nan"), "detectable": 0.012,
+        "users_needed": 12_345, "negatives_needed": pd.NA, "ranking_decides": pd.NA,
     }  # fmt: skip
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 
@@ -46,7 +46,7 @@ def one_row_each() -> str:
     rows = [
         (
             *(name, "auc", 0.6, 0.4, 0.01, 0.3, 0.5, 0.1, 0.6),
-            *("none", "proved", "0.400 (0.100 to 0.600)", 1_000),
+            *("none", "theorem", "0.400 (0.100 to 0.600)", 1_000),
         )
         for name in NAMES
     ]

@@ -49,7 +49,7 @@ def estimates(*names: str) -> Estimates:
             ends = (0.08, 0.17, np.nan, np.nan, "", "", "")
             if metric_name == "auc":
                 quote = "0.100 (0.050 to 0.350)"
-                ends = (np.nan, np.nan, 0.05, 0.35, "none", "proved", quote)
+                ends = (np.nan, np.nan, 0.05, 0.35, "none", "theorem", quote)
             rows.append((name, metric_name, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
     return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": Assumed(("it is so",))})
 
@@ -69,8 +69,8 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
         "standard_error": 0.004, "student_low": np.nan, "student_high": np.nan,
         "possible_low": -0.02, "possible_high": -0.002,
         "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
-        "warrant": "proved", "steepness": np.inf,
-        "favoured": "", "odds": np.nan, "detectable": 0.009, "users_needed": pd.NA,
+        "warrant": "theorem", "steepness": np.inf,
+        "favoured": "", "probability": np.nan, "detectable": 0.009, "users_needed": pd.NA,
         "negatives_needed": pd.NA, "ranking_decides": pd.NA,
     }  # fmt: skip
     return pd.DataFrame([row])
@@ -127,7 +127,7 @@ def test_a_page_is_whole_and_asks_no_other_host() -> None:
 
 
 SENTENCE = (
-    "B beats A on {} (proved, if decreasing at the top)."
+    "B beats A on {} (95% confidence, if deeper ranks have fewer users)."
 )  # fmt: skip
 
 
@@ -160,16 +160,16 @@ def compared(*verdicts: tuple[str, str, str]) -> Comparison:
 #: One name holds the word of a verdict, and one could break out of the page.
 AMBIGUOUS = "A beats B"
 THREE = compared(
-    ("A", AMBIGUOUS, f"{AMBIGUOUS} beats A"), ("A", NASTY, "unknown"),
+    ("A", AMBIGUOUS, f"{AMBIGUOUS} beats A"), ("A", NASTY, "undecided"),
     (AMBIGUOUS, NASTY, f"{NASTY} probably beats {AMBIGUOUS}"),
 )  # fmt: skip
 
 
 def test_a_matrix_has_each_verdict_from_both_sides_and_most_victories_first() -> None:
     assert matrix(THREE) == {
-        NASTY: ["", "probably beats", "unknown"],
+        NASTY: ["", "probably beats", "undecided"],
         AMBIGUOUS: ["probably loses", "", "beats"],
-        "A": ["unknown", "loses", ""],
+        "A": ["undecided", "loses", ""],
     }
     assert matrix(comparison("A", "B")) == {}
 
@@ -184,7 +184,7 @@ def test_a_report_of_three_or_more_opens_with_the_matrix() -> None:
         names = [printable(name) for name in (NASTY, AMBIGUOUS, "A")]
         assert read.texts["th"][:6] == [*names, *names]
         assert read.texts["td"][:6] == [
-            "probably beats", "unknown", "probably loses", "beats", "unknown", "loses",
+            "probably beats", "undecided", "probably loses", "beats", "undecided", "loses",
         ]  # fmt: skip
         body = page[page.index("<h2") :]
         assert body.index("<table") < min(body.index(tag) for tag in ("<li", "<img", "<p>"))
@@ -197,7 +197,7 @@ def test_a_report_has_text_and_tables_for_a_paper() -> None:
     compared = {"auc": sm.compare("bundled", "auc")}
     read = Read(replace(found, comparisons=compared).to_html())
     assert replace(found, comparisons=compared).methods() in read.texts["p"]
-    assert "all proved verdicts by one metric are right" in "".join(read.texts["p"])
+    assert "all verdicts with this confidence on one metric are right" in "".join(read.texts["p"])
     assert read.texts["pre"] == [found.to_latex(), compared["auc"].to_latex()]
     alone = Read(compared["auc"].to_html())
     assert alone.texts["pre"] == [compared["auc"].to_latex()]
@@ -224,7 +224,7 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     assert read.texts["td"].count("0.100 (0.050 to 0.350)") == 1  # quoted
     assert read.texts["td"].count("0.080 to 0.170") == 1  # typical
     assert "nan" not in " ".join(read.texts["td"]).lower()
-    assert read.texts["p"].count("Proved: no assumption on the ranks.") == 1
+    assert read.texts["p"].count("95% interval: whatever the ranks.") == 1
     assert read.texts["p"].count("Assuming that it is so.") == 1
     long = Read(of_estimates(every_estimator("A"), {}, {}))
     assert long.texts["td"] == [
@@ -243,7 +243,7 @@ def test_a_pair_has_its_differences_with_signs() -> None:
 def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     read = Read(of_estimates(estimates("A", "B"), {}, {}))
     terms = [
-        "reported", "estimate", "typical", "standard error", "proved, possible", "assumption",
+        "reported", "estimate", "typical", "standard error", "interval", "assumption",
         "warrant", "quote",
     ]  # fmt: skip
     assert read.texts["dt"] == terms
@@ -266,20 +266,22 @@ def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     assert "large sample" in Read(of_comparison(with_student, {"metric": "auc"})).texts["dt"]
 
 
-def test_the_heading_of_a_range_is_its_warrant() -> None:
+def test_the_heading_of_a_range_is_its_confidence_or_large_sample() -> None:
     both = estimates("A", "B")
     assert list(both.shown) == [
-        "recommender", "metric", "reported", "estimate", "typical", "proved", "assumption",
+        "recommender", "metric", "reported", "estimate", "typical", "95% interval", "assumption",
         "warrant", "quote",
     ]  # fmt: skip
     is_last = both.frame.index == both.frame.index[-1]
     mixed = both.frame.assign(warrant=both.frame["warrant"].mask(is_last, "large sample"))
     shown = Estimates(mixed.assign(typical_low=np.nan, typical_high=np.nan), {}).shown
-    assert list(shown)[3:6] == ["estimate", "possible", "assumption"]
+    assert list(shown)[3:6] == ["estimate", "95% interval", "assumption"]
     pair = pair_of("A", "B")
-    for warrant in ("proved", "large sample"):
-        shown = Comparison(pair, {"metric": "auc", "warrant": warrant}).shown
-        assert list(shown) == ["pair", "reported", "estimate", warrant, "verdict"]
+    headings = {"theorem": "99.9% interval", "large sample": "large sample"}
+    for warrant, heading in headings.items():
+        settings = {"metric": "auc", "warrant": warrant, "confidence": 0.999}
+        shown = Comparison(pair, settings).shown
+        assert list(shown) == ["pair", "reported", "estimate", heading, "verdict"]
 
 
 def test_a_figure_draws_the_typical_range_or_else_the_standard_error(monkeypatch) -> None:
@@ -309,7 +311,7 @@ def test_no_name_can_break_out() -> None:
     assert read.all("script") == []
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
-    verdict = f"B beats {printable(NASTY)} (proved, if decreasing at the top)"
+    verdict = f"B beats {printable(NASTY)} (95% confidence, if deeper ranks have fewer users)"
     assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
     assert any(f"B beats {printable(NASTY)} on AUC" in sentence for sentence in read.texts["li"])
 
@@ -347,7 +349,7 @@ def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
     read = Read(nasty_comparison._repr_html_())
     assert read.texts["caption"] == ["metric auc"]
     assert read.texts["li"] == ["a note."]
-    assert read.texts["th"] == ["pair", "reported", "estimate", "possible", "verdict"]
+    assert read.texts["th"] == ["pair", "reported", "estimate", "95% interval", "verdict"]
     assert Read(Audit(nasty_comparison.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
         nasty_comparison.to_html()

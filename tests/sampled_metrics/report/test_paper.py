@@ -42,21 +42,25 @@ def test_a_paragraph_states_the_evaluation_and_its_warrants(estimates: Estimates
         "We estimated NDCG@10 and AUC on all candidates; "
         "estimator: bias-variance, fitted prior (NDCG@10); naive (AUC).",
         "(with gamma 0.0129) is from Krichene and Rendle",
-        "The 95% ranges are proved for NDCG@10 if deeper ranks have fewer users, down to the rank",
-        "; proved for AUC with no assumption on the ranks.",
+        "The 95% intervals are valid with any number of users, for NDCG@10, if deeper ranks have",
+        "; valid with any number of users, for AUC, whatever the ranks.",
         "The typical ranges are a track record: ",
-        "64 recommenders of six data sets",
+        "64 recommenders on six data sets from four sources: neighbourhood methods, "
+        "factorisations, linear models and popularity, none of them neural.",
     ):
         assert fact in paragraph
     assert paragraph.endswith(f"Software: {CITATION}.")
 
 
-def test_a_comparison_names_the_odds_that_it_used() -> None:
+def test_a_comparison_names_the_record_that_it_used() -> None:
     paragraph = sm.compare("bundled", "ndcg@10", confidence=0.9).methods()
-    assert "The 90% ranges of differences are proved if deeper ranks have fewer users" in paragraph
-    assert "The odds are a track record" in paragraph
+    assert (
+        "The 90% intervals of differences are valid with any number of users, if dee" in paragraph
+    )
+    assert "The probabilities of orders are a track record" in paragraph
+    assert "none of them neural" in paragraph
     assert "typical" not in paragraph
-    assert "proved verdicts" not in paragraph  # there are none
+    assert "verdicts" not in paragraph  # there are none
 
 
 def test_exact_ranks_are_called_exact() -> None:
@@ -73,8 +77,9 @@ def test_intervals_of_one_estimator_promise_no_exact_metric() -> None:
     result = sm.estimate_each(log, ["ndcg@10"], estimators=["naive", "monotone"])
     paragraph = result.methods()
     assert "estimator: naive, monotone." in paragraph
-    assert "ranges are Student's for the estimator's expectation, and leave out its bias" in (
-        paragraph
+    assert (
+        "95% intervals are Student's for the estimator's expectation, and leave out its bias"
+        in (paragraph)
     )
     assert "no bias" not in paragraph
     assert "among 9 negatives (with replacement), drawn uniformly from the 50 cand" in paragraph
@@ -104,7 +109,7 @@ def test_designs_are_described() -> None:
     )
     result = sm.estimate(shared, ["ndcg@10"], identification=False)
     assert "uniformly, shared by users, from" in result.methods()
-    assert "ranges" not in result.methods().replace("typical ranges", "")
+    assert "intervals" not in result.methods()
 
 
 def test_a_caption_states_what_the_table_needs(estimates: Estimates) -> None:
@@ -112,7 +117,7 @@ def test_a_caption_states_what_the_table_needs(estimates: Estimates) -> None:
     assert caption
     assert caption[1].startswith(
         "NDCG@10 and AUC of X, Y and Z on 6,040 users, from 100 distinct negatives among 1,393 to "
-        "3,687 candidates; 95\\% ranges are proved for NDCG@10 if deeper ranks have fewer users"
+        "3,687 candidates; 95\\% intervals are valid with any number of users, for NDCG@10, if"
     )
     assert r"\label{tab:a}" in estimates.to_latex(label="tab:a")
     assert estimates.to_latex(caption="").startswith(r"\begin{tabular}")
