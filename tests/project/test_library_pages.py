@@ -190,10 +190,10 @@ def test_a_decimal_number_in_the_prose_stands_in_a_block(path: str) -> None:
 @pytest.mark.parametrize("path", TUTORIALS[:2])
 def test_a_probability_in_the_prose_is_the_printed_one(path: str) -> None:
     shown = "".join(block.text for block in blocks_of(page(TUTORIALS[0])))
-    quoted = re.findall(r"(\d+%), track record|probability is (\d+%)", page(path))
+    quoted = re.findall(r"(\d+%) of such cases on a benchmark|right order is (\d+%)", page(path))
     assert quoted
     for numbers in quoted:
-        assert f"Z probably beats X on NDCG@10, with probability {''.join(numbers)}" in shown
+        assert f"Z probably beats X on NDCG@10 (right in {''.join(numbers)} of" in shown
 
 
 def test_the_pages_show_every_command() -> None:
