@@ -163,6 +163,16 @@ def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_calls_nothing_proved_that_a_log_says(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = " ".join(help_of(command, capsys).split())
+    assert not re.search(r"\b(proved|proof of|odds|unknown|truth)\b", text)
+    if "track record of" in text:
+        assert "none of them neural" in text
+
+
 def test_help_does_not_wait_for_the_numerical_libraries() -> None:
     code = "import sys, sampled_metrics.cli; print(sorted({'scipy', 'pandas'} & set(sys.modules)))"
     completed = subprocess.run(
