@@ -39,7 +39,7 @@ def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
     assert scope["users"] == [tables[0]["n_users"].min(), tables[0]["n_users"].max()]
     assert scope["negatives for each user"] == [50, 500]
     most = (tables[0]["n_items"] / tables[0]["n_negatives"]).max()
-    assert scope["candidates for each negative"][1] == pytest.approx(most, abs=0.06)
+    assert most <= scope["candidates for each negative"][1] <= most + 0.1
     assert set(track_record.records()) == set(evaluations.METRICS)
 
 

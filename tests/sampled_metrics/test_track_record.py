@@ -20,7 +20,9 @@ SCOPE = {
     "users": [200, 2_000],
     "negatives for each user": [20, 100],
     "candidates": [100, 1_000],
+    "times as many candidates for some users as for others": [1, 2],
     "candidates for each negative": [1, 20],
+    "share without a negative above": [0, 0.6],
 }
 RECORD = Record(((0.9, 0.02), (0.8, 0.01)), (0.1, -1.0, 2.0))
 PROTOCOL = sm.Protocol(500, 50)
@@ -29,7 +31,10 @@ PROTOCOL = sm.Protocol(500, 50)
 @pytest.fixture(autouse=True)
 def _small_record(monkeypatch):
     """A record of three metrics in place of the benchmark's, whose numbers may change."""
-    fitted = {"probability": RECORD.probability, "typical": RECORD.typical}
+    fitted = {
+        "probability": RECORD.probability, "typical": RECORD.typical,
+        "estimates": RECORD.estimates, "correlation": RECORD.correlation,
+    }  # fmt: skip
     metrics = dict.fromkeys(("recall@3", "recall@10", "ndcg@10"), fitted)
     stored = {"scope": SCOPE, "metrics": metrics}
     monkeypatch.setattr(track_record, "_stored", lambda: stored)
@@ -412,3 +417,67 @@ def test_the_stored_record_is_in_order(monkeypatch):
         share, lowest, highest = record.typical
         assert share >= 0
         assert lowest < 0 < highest
+
+
+def strong_log(share, users=1_500):
+    """Of this share of the users the item is exactly first, as in link prediction."""
+    rng, protocol = np.random.default_rng(3), sm.Protocol(500, 50)
+    is_first = rng.random(users) < share
+    ranks = np.where(is_first, 1, rng.integers(1, 501, users))
+    return read(pd.DataFrame({"user": range(users), "rank": protocol.draw(ranks, rng)}), protocol)
+
+
+def test_a_level_that_the_benchmark_lacks_has_no_typical_range():
+    inside, outside = (sm.estimate(strong_log(share), ["ndcg@10"]) for share in (0.3, 0.8))
+    assert inside.frame["typical_low"].notna().all()
+    assert outside.frame["typical_low"].isna().all()
+    note = next(note for note in outside.notes if "typical range" in note)
+    assert "8" in note.partition("%")[0]
+    assert note.endswith("have no negative above their item; the benchmark has 0% to 60%")
+
+
+def test_an_estimate_above_the_benchmark_has_no_typical_range(monkeypatch):
+    stored = track_record._stored()
+    low = {**stored["metrics"]["ndcg@10"], "estimates": (0.0, 0.01)}
+    monkeypatch.setattr(
+        track_record, "_stored", lambda: {**stored, "metrics": stored["metrics"] | {"ndcg@10": low}}
+    )
+    found = sm.estimate(strong_log(0.3), ["ndcg@10", "recall@10"])
+    assert found.frame["typical_low"].isna().tolist() == [True, False]
+    assert any("the benchmark has 0.000 to 0.010" in note for note in found.notes)
+
+
+def test_two_versions_of_one_model_have_no_track_record(monkeypatch):
+    stored = track_record._stored()
+    metrics = {name: {**one, "correlation": 0.8} for name, one in stored["metrics"].items()}
+    monkeypatch.setattr(track_record, "_stored", lambda: {**stored, "metrics": metrics})
+    rows = rows_of(users=1_000)
+    copy = rows[rows["recommender"] == "A"].copy()
+    is_changed = np.random.default_rng(5).random(len(copy)) < 0.05  # a jittered copy of A
+    copy.loc[is_changed, "rank"] = np.minimum(copy.loc[is_changed, "rank"] + 1, 51)
+    both = pd.concat([rows, copy.assign(recommender="A2")])
+    compared = sm.compare(read(both), "ndcg@10")
+    probability = compared.frame.set_index(["first", "second"])["probability"]
+    assert np.isnan(probability["A", "A2"])
+    assert probability["A", "B"] >= 0.5
+    assert any("as of two versions of one model" in note for note in compared.notes)
+
+
+def test_catalogues_of_unlike_sizes_have_no_track_record():
+    rows = pd.concat([rows_of().assign(n_items=500), rows_of(seed=2).assign(n_items=900)])
+    mixed = rows.assign(user=np.arange(len(rows)) % 600)
+    mixed["user"] = rows.groupby("recommender").cumcount().to_numpy()
+    notes = sm.estimate(read(mixed, sm.Protocol(500, 50)), ["ndcg@10"]).notes
+    assert not any("candidates for some users" in note for note in notes)
+    mixed.loc[mixed["n_items"] == 900, "n_items"] = 1_000
+    mixed.loc[mixed["n_items"] == 500, "n_items"] = 490
+    notes = sm.estimate(read(mixed, sm.Protocol(500, 50)), ["ndcg@10"]).notes
+    assert any("times as many candidates for some users as for others" in note for note in notes)
+
+
+def test_hits_with_one_held_out_item_have_the_record_of_recall():
+    frame = sm.estimate(log_of(), ["recall@10", "hit@10"]).frame.set_index("metric")
+    for column in ("typical_low", "typical_high"):
+        values = frame[column]
+        assert values["hit@10"].tolist() == values["recall@10"].tolist()
+        assert frame[column].notna().all()

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
-from scipy.special import log_ndtr, ndtr
+from scipy.special import gammaln, log_ndtr, ndtr
 
 from sampled_metrics import metric, read_log
 from sampled_metrics.estimators import default_gamma
@@ -365,31 +366,77 @@ def compute(name: str, tell: Callable[[str], object]) -> None:
         bundle.write_table(BUNDLE / f"{name}.{kind}.csv.gz", pd.concat(parts), 5)
 
 
+def _outwards(values: Any, digits: int) -> list[float]:
+    """The smallest and the largest of some values, rounded outwards."""
+    scale = 10.0**digits
+    ends = np.floor(scale * np.min(values)) / scale, np.ceil(scale * np.max(values)) / scale
+    return [float(end) for end in ends]
+
+
+def correlations(estimates: pd.DataFrame, differences: pd.DataFrame) -> np.ndarray:
+    """Of users' values under the two recommenders of each pair in `estimates`, of one metric."""
+    keys = ["data", *LOG, "metric"]
+    pairs = differences
+    for side in ("first", "second"):
+        errors = estimates[[*keys, "recommender", "error"]].rename(columns={"recommender": side})
+        pairs = pairs.merge(errors, on=[*keys, side], suffixes=("", f"_{side}"))
+    first, second = pairs["error_first"], pairs["error_second"]
+    return np.asarray((first**2 + second**2 - pairs["error"] ** 2) / (2.0 * first * second))
+
+
+def first_shares(ranks: Mapping[str, RankIntervals]) -> list[float]:
+    """The expected share of users without a negative above, for each recommender and size.
+
+    Distinct negatives; of tied candidates half stand above.
+    """
+    shares = []
+    for part in (part for name, part in ranks.items() if name != FLOOR):
+        others = part.n_candidates - 1.0
+        below = others - part.n_better - part.n_tied / 2.0
+        for m in (m for m in SIZES if FEWEST_NEGATIVES <= m <= others.min()):
+            # The probability that all m are below, C(below, m) / C(others, m).
+            log_probability = (
+                gammaln(below + 1.0) - gammaln(np.maximum(below - m, 0.0) + 1.0)
+                - gammaln(others + 1.0) + gammaln(others - m + 1.0)
+            )  # fmt: skip
+            shares.append(float(np.where(below >= m, np.exp(log_probability), 0.0).mean()))
+    return shares
+
+
 def stored(estimates: pd.DataFrame, differences: pd.DataFrame) -> dict[str, object]:
     """The content of the library's ``track_record.json``."""
     estimates = in_scope(estimates)
     pairs = in_scope(pairs_of(estimates, differences))
     metrics: dict[str, object] = {}
     for name in METRICS:
-        record = fitted(estimates[estimates["metric"] == name], pairs[pairs["metric"] == name])
+        own = estimates[estimates["metric"] == name]
+        record = fitted(own, pairs[pairs["metric"] == name])
         metrics[name] = {
             "probability": [[float(f"{x:.4g}") for x in pair] for pair in record.probability],
             "typical": [float(f"{x:.4g}") for x in record.typical],
+            "estimates": _outwards(own["estimate"], 3),
+            "correlation": _outwards(correlations(own, differences), 2)[1],
         }
+    sets = [benchmark.ranks(name) for name in _sets(estimates)]
+    candidates = [next(iter(ranks.values())).n_candidates for ranks in sets]
+    ratios = [float(sizes.max() / sizes.min()) for sizes in candidates]
+    smallest = min(SHARES) * min(sizes.min() - 1 for sizes in candidates) + 1
     measured = {
         "users": estimates["n_users"],
         "negatives for each user": estimates["n_negatives"],
-        "candidates": estimates["n_items"],
+        "candidates": np.array([smallest, max(sizes.max() for sizes in candidates)]),
+        "times as many candidates for some users as for others": np.array([1.0, max(ratios)]),
         "candidates for each negative": estimates["n_items"] / estimates["n_negatives"],
     }
+    first = np.array([share for ranks in sets for share in first_shares(ranks)])
     return {
         "made_by": NAME,
         "data": _sets(estimates),
         "recommenders": int(estimates.groupby("data")["recommender"].nunique().sum()),
         "logs": len(estimates[["data", *LOG]].drop_duplicates()),
         "scope": {
-            key: [round(float(values.min()), 1), round(float(values.max()), 1)]
-            for key, values in measured.items()
+            **{key: _outwards(values, 1) for key, values in measured.items()},
+            "share without a negative above": _outwards(first, 2),
         },
         "metrics": metrics,
     }

@@ -13,7 +13,7 @@ import pandas as pd
 from .. import _confidence, _progress
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import as_written, checked_confidence
+from .._validate import as_written, checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
@@ -250,8 +250,15 @@ def compare(
     rows = []
     for (first, second), paired in differences.items():
         student_low, student_high = paired.student(level)[:2] if is_unbiased else (np.nan, np.nan)
-        judgement, probability = judgements[first, second], np.nan
+        judgement, probability, outside = judgements[first, second], np.nan, ""
         if record and not judgement.sign:
+            pair_means = {name: means[name] for name in (first, second)}
+            if outside := track_record.outside(record, sample, pair_means, paired.error):
+                notes.append(
+                    f"no track record for {shortened(first)} and {shortened(second)} on "
+                    f"{parsed_metric.name}: {outside}"
+                )
+        if record and not judgement.sign and not outside:
             bias_scale = values.bias_scale[parsed_metric]
             probability = track_record.probability(record, paired.value, paired.error, bias_scale)
             judgement = judging.with_record(judgement, probability, paired.value, level)

@@ -416,8 +416,12 @@ def _one_row_each(
             bar.update()
             for recommender, mean in means.items():
                 interval = intervals.get(recommender, Range())
-                typical = np.nan, np.nan
+                typical, outside = (np.nan, np.nan), ""
                 if record:
+                    outside = track_record.beyond(record, sample, recommender, mean.value)
+                if outside:
+                    notes.append(f"no typical range of {metric.name}: {outside}")
+                elif record:
                     scale = values.bias_scale[metric]
                     typical = track_record.typical_range(record, mean.value, mean.error, scale)
                 if interval.assumption and not ranges.holds(interval, mean.value):
