@@ -40,6 +40,10 @@ class Adaptive(Design):
     any order of the draws is as likely as any other. As W does not depend on the rank, the
     likelihood of a log is that of a log with fixed numbers of negatives.
 
+    Ties are broken before negatives are drawn: each user's relevant item gets one random place
+    among the items that score the same. A coin for each tied negative would make every such item
+    look like one in the middle of its tie, and no counts could show the mistake.
+
     Attributes
     ----------
     n_items : int

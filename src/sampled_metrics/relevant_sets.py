@@ -5,10 +5,11 @@ j plus the number of negatives above it. An expectation needs the distribution o
 each j, a variance the joint distribution of two of them. Both follow from where the relevant items
 stand among all irrelevant candidates: nothing has to be drawn.
 
-Ties are broken at random. The k-th of c relevant items tied with t candidates has a negative
-hypergeometric number of these above it (`tied_places`). If only one tied item is relevant, the
-distribution of the negatives above it is a difference of two tails, as in
-:meth:`RankIntervals.sampled_pmf <sampled_metrics.RankIntervals.sampled_pmf>`.
+One random order of the items breaks all ties, so that all copies of a negative share its place. The
+k-th of c relevant items tied with t candidates has a negative hypergeometric number of these above
+it (`tied_places`). If only one tied item is relevant and negatives are distinct, the distribution
+of the negatives above it is a difference of two tails, as in :meth:`RankIntervals.sampled_pmf
+<sampled_metrics.RankIntervals.sampled_pmf>`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class RelevantSets:
     - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
       proportion to its weight, such as its number of ratings.
 
-    A candidate that is drawn twice is in the list twice.
+    A candidate that is drawn twice is in the list twice, both times above a relevant item or both
+    times below it, also if their scores tie.
 
     Parameters
     ----------
@@ -54,7 +56,10 @@ class RelevantSets:
     n_irrelevant : array_like of int, shape (n_rankings,)
         Irrelevant candidates in all, at least 1.
     weight_better, weight_tied : array_like of int, shape (n_rankings, n_relevant), optional
-        Total weight of the candidates above the item, and of those tied with it.
+        Total weight of the candidates above the item, and of those tied with it. Candidates that
+        tie with an item must have equal weights, since a total does not say which one is drawn
+        more often. If they differ, give each order of the tied items as a ranking without ties, and
+        average the results.
     weight_total : array_like of int, shape (n_rankings,), optional
         Weight of all irrelevant candidates, at least 1.
 
@@ -202,8 +207,8 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            If `n_negatives` or `reach` is out of range, or `weighted` comes without weights or
-            without `replacement`.
+            If `n_negatives` or `reach` is out of range, or `weighted` comes without weights,
+            without `replacement`, or with a `weight_tied` that is no multiple of `n_tied`.
 
         See Also
         --------
@@ -285,7 +290,8 @@ class RelevantSets:
         Given the number of negatives above a group of tied items, these negatives are a random
         sample of the candidates above it. So the expected sum of the terms so far is carried from
         group to group as a function of that number. The time for a ranking grows with the square of
-        the cut-off, or of the number of negatives for a metric without cut-off.
+        the cut-off, or of the number of negatives for a metric without cut-off. With replacement
+        each number of tied candidates above an item, up to some dozens, is a case of its own.
 
         Parameters
         ----------
@@ -340,6 +346,7 @@ class RelevantSets:
             total,
             is_before.sum(axis=2),
             is_same_level.sum(axis=2),
+            np.take_along_axis(self.n_tied, self._order, axis=1),
             repeat,
         )
 
@@ -368,6 +375,15 @@ class RelevantSets:
             return self._places(*counts, replacement), draws
         if self.weight_better is None or self.weight_tied is None or self.weight_total is None:
             raise ValueError("weighted negatives need weight_better, weight_tied and weight_total")
+        is_unequal = self.weight_tied != self.n_tied * (self.weight_tied // self.n_tied.clip(1))
+        if is_unequal.any():
+            row, column = np.argwhere(is_unequal)[0].tolist()
+            raise ValueError(
+                "weight_tied must be a multiple of n_tied, since tied candidates must have equal "
+                f"weights, got {self.weight_tied[row, column]} with n_tied "
+                f"{self.n_tied[row, column]} in ranking {row}: if their weights differ, give each "
+                "order of the tied items as a ranking without ties, and average the results"
+            )
         weights = (self.weight_better, self.weight_tied, self.weight_total)
         return self._places(*weights, True), draws
 

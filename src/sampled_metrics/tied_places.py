@@ -10,14 +10,17 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ._validate import FloatArray, IntArray, as_intp
 from .numerics import distributions
+from .numerics.quadrature import gauss
 
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
+_MOST_NODES = 64  # of a Gauss rule, in an estimate of memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class Places:
 
     Shapes (n_rankings, n_relevant), but `total` (n_rankings,). `first` is the number of relevant
     items before the item's tied group, `size` that group's relevant items; `repeat`: with
-    replacement.
+    replacement. `n_tied` are the tied candidates, and `tied` their weight, shared equally.
     """
 
     better: IntArray
@@ -34,10 +37,11 @@ class Places:
     total: IntArray
     first: IntArray
     size: IntArray
+    n_tied: IntArray
     repeat: bool
 
     def rows(self, part: slice | IntArray) -> Places:
-        names = ("better", "tied", "total", "first", "size")
+        names = ("better", "tied", "total", "first", "size", "n_tied")
         return replace(self, **{name: getattr(self, name)[part] for name in names})
 
     def blocks(self, width: int) -> Iterator[slice]:
@@ -54,14 +58,9 @@ class Places:
         probabilities[is_untied] = distributions.pmf_table(
             draws_by_item[is_untied], better[is_untied], total[is_untied], self.repeat, width
         )
-        is_sole = ~is_untied & (size == 1)
+        is_sole = ~is_untied & (size == 1) & (not self.repeat)
         probabilities[is_sole] = _tail_difference(
-            draws_by_item[is_sole],
-            better[is_sole],
-            tied[is_sole],
-            total[is_sole],
-            width,
-            self.repeat,
+            draws_by_item[is_sole], better[is_sole], tied[is_sole], total[is_sole], width
         )
         for indices, mixture in places.mixtures(draws, width):
             probabilities[indices] = mixture
@@ -70,20 +69,20 @@ class Places:
     def expected(self, part: slice, draws: IntArray, values: FloatArray) -> FloatArray:
         """Expected ``values[t, j, negatives above the j-th item]``; shape (t, rows, n_relevant).
 
-        `values` has shape (t, n_relevant, width) and is 0 beyond. An item that is tied with
-        irrelevant candidates only has a difference of two tails (`_tail_difference`). Summation by
-        parts turns it into a difference of two expectations, of the sums of the values from each
-        count on.
+        `values` has shape (t, n_relevant, width) and is 0 beyond. Without replacement an item that
+        is tied with irrelevant candidates only has a difference of two tails (`_tail_difference`).
+        Summation by parts turns it into a difference of two expectations, of the sums of the values
+        from each count on.
         """
         places = self.rows(part)
         relevant, width = values.shape[1:]
         better, tied, size = places.better.ravel(), places.tied.ravel(), places.size.ravel()
         total, draws_by_item = np.repeat(places.total, relevant), np.repeat(draws, relevant)
         place = np.tile(np.arange(relevant), places.total.size)
-        untied, extra = np.flatnonzero(tied == 0), int(not self.repeat)
-        sole = np.flatnonzero((tied > 0) & (size == 1))
-        pool, tail_draws = total[sole] + extra, draws_by_item[sole] + 1
-        marked = better[sole], better[sole] + tied[sole] + extra
+        untied = np.flatnonzero(tied == 0)
+        sole = np.flatnonzero((tied > 0) & (size == 1) & (not self.repeat))
+        pool, tail_draws = total[sole] + 1, draws_by_item[sole] + 1
+        marked = better[sole], better[sole] + tied[sole] + 1
         expectations = _expectations(
             np.concatenate([draws_by_item[untied], tail_draws, tail_draws]),
             np.concatenate([better[untied], *marked]),
@@ -95,14 +94,16 @@ class Places:
         upper, lower = expectations[:, untied.size :].reshape(len(values), 2, -1).swapaxes(0, 1)
         terms = np.empty((len(values), better.size))
         terms[:, untied] = expectations[:, : untied.size]
-        terms[:, sole] = pool / (tail_draws * (tied[sole] + float(extra))) * (upper - lower)
+        terms[:, sole] = pool / (tail_draws * (tied[sole] + 1.0)) * (upper - lower)
         for indices, pmf in places.mixtures(draws, width):
             terms[:, indices] = np.einsum("rcx,trcx->trc", pmf, values[:, place[indices]])
         return terms.reshape(len(values), -1, relevant)
 
     def mixtures(self, draws: IntArray, width: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Groups of c >= 2 relevant items tied with candidates: their raveled indices, (rows, c),
-        and the distributions of the negatives above each, (rows, c, width).
+        """Groups of c relevant items tied with candidates: their raveled indices, (rows, c), and
+        the distributions of the negatives above each, (rows, c, width).
+
+        Without replacement only groups of two or more.
         """
         relevant = self.better.shape[1]
         better, tied, size = self.better.ravel(), self.tied.ravel(), self.size.ravel()
@@ -110,14 +111,16 @@ class Places:
         opens_group = (tied > 0) & (
             self.first.ravel() == np.tile(np.arange(relevant), self.total.size)
         )
-        mixed_pmf = _mixed_repeats if self.repeat else _mixed_distinct
-        for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
+        for c in range(1 if self.repeat else 2, relevant + 1):  # tied items follow one another
             starts = np.flatnonzero(opens_group & (size == c))
-            if starts.size:
-                pmf = mixed_pmf(
-                    draws_by_item[starts], better[starts], tied[starts], total[starts], c, width
-                )
-                yield starts[:, np.newaxis] + np.arange(c), pmf
+            if not starts.size:
+                continue
+            group = draws_by_item[starts], better[starts], tied[starts], total[starts]
+            if self.repeat:
+                pmf = mixed_repeats(*group, self.n_tied.ravel()[starts], c, width)
+            else:
+                pmf = _mixed_distinct(*group, c, width)
+            yield starts[:, np.newaxis] + np.arange(c), pmf
 
 
 def blocks(costs: IntArray) -> Iterator[slice]:
@@ -246,20 +249,17 @@ def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _tail_difference(
-    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
+    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int
 ) -> FloatArray:
-    """Distribution of the negatives above a relevant item that is tied with irrelevant ones only.
+    """Distribution of the distinct negatives above an item tied with irrelevant ones only.
 
-    Without replacement as in `RankIntervals.sampled_pmf`. With replacement, the share of the tied
-    weight above the item is uniform; integrating the binomial probabilities over it gives the same
-    difference of two tails, of one more draw.
+    As in `RankIntervals.sampled_pmf`.
     """
-    extra = 0 if repeat else 1
     upper, lower = (
-        np.cumsum(distributions.pmf_table(draws + 1, marked, pool + extra, repeat, width), axis=1)
-        for marked in (better, better + tied + extra)
+        np.cumsum(distributions.pmf_table(draws + 1, marked, pool + 1, False, width), axis=1)
+        for marked in (better, better + tied + 1)
     )
-    scale = (pool + extra) / ((draws + 1.0) * (tied + extra))
+    scale = (pool + 1) / ((draws + 1.0) * (tied + 1))
     return np.asarray(np.maximum(scale[:, np.newaxis] * (upper - lower), 0.0))
 
 
@@ -291,36 +291,61 @@ def _mixed_distinct(
     return pmf
 
 
-def _mixed_repeats(
-    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
+def mixed_repeats(
+    draws: IntArray,
+    better: IntArray,
+    tied: IntArray,
+    pool: IntArray,
+    n_tied: IntArray,
+    size: int,
+    width: int,
 ) -> FloatArray:
-    """`_mixed_distinct` with replacement.
+    """`_mixed_distinct` with replacement: all copies of one candidate share its place.
 
-    The share u of the tied weight above the k-th item has a Beta distribution. The binomial
-    probabilities are polynomials in u, integrated by a Gauss rule; its error falls at least as ``(e
-    * expected / (4 * nodes)) ** (2 * nodes)``, with `expected` tied candidates drawn.
+    `tied` is the weight of the `n_tied` tied candidates, which have equal weights. The binomial
+    probabilities are polynomials in the number of these above the item, summed by a Gauss rule.
     """
-    from scipy.stats import beta  # takes as long to import as all the rest
-
-    pmf = np.zeros((draws.size, size, width))
-    for part in blocks(np.full(draws.size, size * width)):
-        block = draws[part], better[part], tied[part], pool[part]
-        expected = float((block[0] * (block[2] / block[3])).max())
-        exact_nodes = (int(block[0].max()) + size) // 2 + 1
-        nodes, weights = np.polynomial.legendre.leggauss(
-            min(exact_nodes, 20 + size + int(expected))
-        )
-        for u, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
-            conditional = distributions.pmf_table(
-                block[0], block[1] + u * block[2], block[3], True, width
-            )
-            for k in range(1, size + 1):
-                pmf[part, k - 1] += weight * beta.pdf(u, k, size + 1 - k) * conditional
+    pmf = np.empty((draws.size, size, width))
+    count = _n_nodes(draws, tied, pool, size)
+    for part in blocks(np.minimum(n_tied + 1, count) * width):
+        row, tied_above, weight = _nodes(n_tied[part], count)
+        starts = np.searchsorted(row, np.arange(part.stop - part.start))
+        above = better[part][row] + tied_above * (tied[part] / n_tied[part])[row]
+        conditional = distributions.pmf_table(draws[part][row], above, pool[part][row], True, width)
+        for k in range(1, size + 1):
+            share = weight * _share_above(tied_above, n_tied[part][row], k, size)
+            pmf[part, k - 1] = np.add.reduceat(share[:, np.newaxis] * conditional, starts, axis=0)
     return pmf
 
 
-#: Relevant items of one score whose shares are computed by multiplication.
-_FEW = 10
+def _n_nodes(draws: IntArray, tied: IntArray, pool: IntArray, size: int) -> int:
+    """Nodes of a Gauss rule for the number of tied candidates above one of `size` relevant items.
+
+    Its error falls at least as ``(e * expected / (4 * nodes)) ** (2 * nodes)``, with `expected`
+    tied candidates drawn.
+    """
+    expected = float((draws * (tied / pool)).max(initial=0.0))
+    exact = (int(draws.max(initial=0)) + size) // 2 + 1
+    return min(exact, 20 + size + int(expected))
+
+
+def _nodes(n_tied: ArrayLike, count: int, head: int = 0) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Numbers of tied candidates above, and weights: index of `n_tied`, number, weight.
+
+    All whole numbers up to `n_tied`, or the first `head` and a Gauss rule of `count` nodes.
+    """
+    rows, nodes, weights = [], [], []
+    distinct, inverse = np.unique(n_tied, return_inverse=True)
+    for i, most in enumerate(distinct.tolist()):
+        first = min(head, int(most) + 1)
+        tail, tail_weights = gauss(first, most if most >= first + count else int(most), count)
+        members = np.flatnonzero(inverse == i)
+        rows.append(np.repeat(members, first + tail.size))
+        nodes.append(np.tile(np.append(np.arange(float(first)), tail), members.size))
+        weights.append(np.tile(np.append(np.ones(first), tail_weights), members.size))
+    row = np.concatenate(rows)
+    order = np.argsort(row, kind="stable")
+    return row[order], np.concatenate(nodes)[order], np.concatenate(weights)[order]
 
 
 def _share_above(
@@ -331,18 +356,16 @@ def _share_above(
     Negative hypergeometric: the first among + place - 1 hold place - 1 of the others, then comes
     one.
     """
-    if isinstance(place, int) and isinstance(size, int) and size <= _FEW:
+    if isinstance(place, int) and isinstance(size, int):  # a polynomial, for fractions too
         above, rest = (
             np.asarray(tied_above, dtype=float),
             np.subtract(tied, tied_above, dtype=float),
         )
-        share = np.ones(np.broadcast_shapes(above.shape, rest.shape))
-        for k in range(1, place):
-            share *= (above + k) / k
-        for k in range(1, size - place + 1):
-            share *= (rest + k) / k
-        for k in range(1, size + 1):
-            share *= k / (above + rest + k)
+        factors = [(above, k) for k in range(1, place)]
+        factors += [(rest, k) for k in range(1, size - place + 1)]
+        share = 1.0 / (above + rest + 1.0)
+        for i, (count, k) in enumerate(factors, start=2):
+            share *= (count + k) / k * (i / (above + rest + i))
         return np.asarray(share)
     candidates, tied_total, k, c = np.broadcast_arrays(tied_above, tied, place, size)
     n_before, n_total = candidates + k - 1, tied_total + c
@@ -389,11 +412,17 @@ def second_moment(places: Places, draws: IntArray, values: FloatArray) -> FloatA
             mean_above = draws[rows] * (places.better[rows, start] / places.total[rows])
             is_reached = mean_above < _least_mean(width)  # the others add nothing, here and later
             rows, mean_above = rows[is_reached], mean_above[is_reached]
+            group_values = values[start : start + size]
+            if places.repeat:
+                is_tied = places.tied[rows, start] > 0
+                _add_repeated(
+                    places, rows[is_tied], start, draws, group_values, passed, carried, moment
+                )
+                rows, mean_above = rows[~is_tied], mean_above[~is_tied]
             if not rows.size:
                 continue
             better, tied = places.better[rows, start], places.tied[rows, start]
             terms_before = _thinned(passed[rows], better, carried[rows], places.repeat)
-            group_values = values[start : start + size]
             fits = mean_above <= _most_mean(width)
             order = np.argsort(tied, kind="stable")
             for complete in (True, False):
@@ -409,23 +438,43 @@ def second_moment(places: Places, draws: IntArray, values: FloatArray) -> FloatA
                         complete,
                     )
             mean, _ = _group_terms(group_values, width - 1)
-            carried[rows] = _carried(better, tied, terms_before, mean, places.repeat)
+            carried[rows] = _carried(better, tied, terms_before, mean)
             passed[rows] = better + tied
     return moment
+
+
+def _add_repeated(
+    places: Places,
+    rows: IntArray,
+    start: int,
+    draws: IntArray,
+    values: FloatArray,
+    passed: IntArray,
+    carried: FloatArray,
+    moment: FloatArray,
+) -> None:
+    """Go through a group of items with tied candidates, with replacement: update three arrays."""
+    n_nodes = np.minimum(places.n_tied[rows, start] + 1, _MOST_NODES)
+    for part in blocks(n_nodes * values.shape[1] ** 2):
+        indices = rows[part]
+        added, carried[indices] = _repeated_moment(
+            places.rows(indices), start, draws[indices], values, passed[indices], carried[indices]
+        )
+        moment[indices] += added
+    passed[rows] = (places.better + places.tied)[rows, start]
 
 
 def _tied_blocks(
     places: Places, rows: IntArray, start: int, draws: IntArray, width: int
 ) -> Iterator[slice]:
     """Blocks of rankings, sorted by ties, that bound the size of tables over (above, tied)."""
-    most_tied = (
-        np.minimum(places.tied[rows, start], draws[rows]) if not places.repeat else draws[rows]
-    )
-    most_tied = np.where(places.tied[rows, start] == 0, 0, most_tied)
+    most_tied = np.minimum(places.tied[rows, start], draws[rows])
     return blocks(np.maximum.accumulate(most_tied + 1) * width)
 
 
-def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool) -> FloatArray:
+def _thinned(
+    marked: NDArray[Any], pool: NDArray[Any], carried: FloatArray, repeat: bool
+) -> FloatArray:
     """``E[carried[X]]`` given 0..width - 1 negatives in the pool, X of which are marked.
 
     Shapes (rows,), (rows,) and (rows, width); entries for impossible counts are arbitrary.
@@ -436,7 +485,8 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
     nonzero_rows = np.flatnonzero((carried != 0).any(axis=1))
     if not nonzero_rows.size:
         return thinned
-    pool = np.maximum(pool, 1)  # of an empty one no decoy comes, and none of no decoys is marked
+    pool = np.where(pool > 0, pool, 1)  # of an empty one no decoy comes, and none is marked
+    marked = np.minimum(marked, pool)  # a fraction may exceed it by rounding
     marked, pool = marked[nonzero_rows, np.newaxis], pool[nonzero_rows, np.newaxis]
     draws = counts if repeat else np.minimum(counts, pool)
     pmf = distributions.pmf_table(draws, marked, pool, repeat, width)
@@ -445,9 +495,9 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
 
 
 def _carried(
-    better: IntArray, tied: IntArray, terms_before: FloatArray, mean: FloatArray, repeat: bool
+    better: IntArray, tied: IntArray, terms_before: FloatArray, mean: FloatArray
 ) -> FloatArray:
-    """Expected sum of the terms through a group, given the negatives above its end.
+    """Expected sum of the terms through a group, given the distinct negatives above its end.
 
     `terms_before` (rows, width): terms before the group given the negatives above it;
     ``mean[b, t]``: terms of the group given b negatives above it and t tied with it.
@@ -459,8 +509,8 @@ def _carried(
     tied_rows = np.flatnonzero(~is_untied)
     if tied_rows.size:
         above, pool = better[tied_rows, np.newaxis], (better + tied)[tied_rows, np.newaxis]
-        draws = np.arange(width) if repeat else np.minimum(np.arange(width), pool)
-        pmf = distributions.pmf_table(draws, above, pool, repeat, width)
+        draws = np.minimum(np.arange(width), pool)
+        pmf = distributions.pmf_table(draws, above, pool, False, width)
         tied_drawn = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
         group_terms = np.where(
             tied_drawn >= 0, mean[np.arange(width)[:, np.newaxis], tied_drawn.clip(0)], 0.0
@@ -480,8 +530,8 @@ def _group_moment(
 ) -> FloatArray:
     """Second moment added by a group of tied items, in expectation over the draws.
 
-    `complete`: more negatives above the group than the metric reaches have a negligible
-    probability.
+    With replacement for groups without tied candidates only. `complete`: more negatives above the
+    group than the metric reaches have a negligible probability.
     """
     width = terms_before.shape[1]
     better, tied = places.better[:, start], places.tied[:, start]
@@ -491,23 +541,66 @@ def _group_moment(
     if not tied.any():
         mean, square = _group_terms(values, 0)
         return np.asarray(above_pmf @ square[:, 0] + 2.0 * (above_pmf * terms_before) @ mean[:, 0])
-    most_tied = int(draws.max()) if places.repeat else int(np.minimum(tied, draws).max())
-    draws_left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
+    most_tied = int(np.minimum(tied, draws).max())
     tied, pool_left = tied[:, np.newaxis], (places.total - better)[:, np.newaxis]
-    if places.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
-        from scipy.stats import binom
-
-        share = float((tied / np.maximum(pool_left, 1)).max())
-        most_tied = min(most_tied, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
-    else:
-        draws_left = np.minimum(draws_left, pool_left)
+    draws_left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
     mean, square = _group_terms(values, most_tied)
     tied_pmf = distributions.pmf_table(
-        draws_left, tied, np.maximum(pool_left, 1), places.repeat, most_tied + 1
+        np.minimum(draws_left, pool_left), tied, np.maximum(pool_left, 1), False, most_tied + 1
     )
     joint_square = np.einsum("rbt,bt->rb", tied_pmf, square)
     joint_mean = np.einsum("rbt,bt->rb", tied_pmf, mean)
     return np.asarray((above_pmf * (joint_square + 2.0 * terms_before * joint_mean)).sum(axis=1))
+
+
+def _repeated_moment(
+    places: Places,
+    start: int,
+    draws: IntArray,
+    values: FloatArray,
+    passed: IntArray,
+    carried: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Second moment added by a group, and `_carried` after it, with replacement.
+
+    Given how many tied candidates are above an item, the negatives above an earlier item are a
+    binomial sample of those above it.
+    """
+    size, width = values.shape
+    better, tied, n_tied = (
+        column[:, start] for column in (places.better, places.tied, places.n_tied)
+    )
+    end, weight = better + tied, tied / n_tied
+    count = _n_nodes(draws, tied, places.total, size)
+    # Earlier items have a rule of their own, up to each node: with few candidates all numbers.
+    row, nodes, node_weights = _nodes(n_tied, count, count if size > 1 else 0)
+    above, moment = better[row] + weight[row] * nodes, np.zeros(draws.size)
+    pmf = distributions.pmf_table(draws[row], above, places.total[row], True, width)
+    through = _thinned(passed, end, carried, True)
+    before_group = _thinned(passed[row], above, carried[row], True)
+    for k in range(1, size + 1):
+        share = node_weights * _share_above(nodes, n_tied[row], k, size)
+        before = before_group.copy()
+        for part in blocks(np.full(nodes.size if k > 1 else 0, count * width * width)):
+            entry, earlier_nodes, weights = _nodes(nodes[part], count)
+            pool, entry_row = above[part][entry], row[part][entry]
+            marked = better[entry_row] + weight[entry_row] * earlier_nodes
+            for i in range(1, k):
+                shares = weights * _share_above(earlier_nodes, nodes[part][entry], i, k - 1)
+                terms = _thinned(marked, pool, _repeated(values[i - 1], entry.size), True)
+                np.add.at(before[part], entry, shares[:, np.newaxis] * terms)
+        term = values[k - 1]
+        added = share * (pmf * (term * (term + 2.0 * before))).sum(axis=1)
+        moment += np.bincount(row, added, draws.size)
+        if start + size < places.better.shape[1]:
+            terms = _thinned(above, end[row], _repeated(term, row.size), True)
+            np.add.at(through, row, share[:, np.newaxis] * terms)
+    return moment, through
+
+
+def _repeated(values: FloatArray, rows: int) -> FloatArray:
+    """The values in each of some rows; read-only."""
+    return np.broadcast_to(values, (rows, values.size))
 
 
 def _group_terms(values: FloatArray, most_tied: int) -> tuple[FloatArray, FloatArray]:

@@ -133,6 +133,28 @@ def test_outcomes_tell_as_much_as_the_largest_sample(replacement: bool) -> None:
     assert np.linalg.matrix_rank(adaptive_pmf) == design.most + 1
 
 
+def test_one_place_for_each_user_has_the_distribution_of_ranks_and_coins_that_of_one_rank() -> None:
+    # Items 0 and 1 tie with the relevant one, items 2 and 3 are below it: ranks 1, 2 and 3.
+    design = Adaptive(n_items=5, first=1, most=2)
+    places: dict[tuple[int, int], Fraction] = {}
+    coins: dict[tuple[int, int], Fraction] = {}
+
+    def count(counts: dict[tuple[int, int], Fraction], above: tuple[bool, bool], n: int) -> None:
+        outcome = (1, 1) if above[0] else (2, int(above[1]))
+        counts[outcome] = counts.get(outcome, Fraction(0)) + Fraction(1, n)
+
+    for draws in product(range(4), repeat=2):
+        for order in permutations([-1, 0, 1]):
+            before = order[: order.index(-1)]
+            count(places, (draws[0] in before, draws[1] in before), 16 * 6)
+        for toss in product([True, False], repeat=2):
+            count(coins, (draws[0] < 2 and toss[0], draws[1] < 2 and toss[1]), 16 * 4)
+    outcomes = list(zip(*(column.tolist() for column in design.outcomes), strict=True))
+    pmf = design.pmf([1, 2, 3])
+    assert [float(places[one]) for one in outcomes] == pytest.approx(pmf.mean(axis=0))
+    assert [float(coins[one]) for one in outcomes] == pytest.approx(pmf[1])
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_least_bias_is_that_of_the_largest_sample(replacement: bool) -> None:
     design = Adaptive(60, 2, 8, replacement=replacement)

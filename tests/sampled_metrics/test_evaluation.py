@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise, permutations, product
 from math import sqrt
 
 import numpy as np
@@ -788,6 +788,60 @@ def test_users_must_be_the_same():
         compare(two([1, 2, 3], [1, 2]), "ap")
     with pytest.raises(ValueError, match="must have a standard error for differences"):
         compare(two([1, 2], [1, 2]), "ap", estimator="maximum likelihood")
+
+
+@pytest.mark.parametrize("n_relevant", [1, 2])
+@pytest.mark.parametrize("kind", ["recall", "precision", "rr", "ap", "ndcg", "hit"])
+def test_with_replacement_unbiased_values_are_linear_or_there_is_one_irrelevant_item(
+    kind, n_relevant
+):
+    # Then it does not matter which tied draws are copies of one item.
+    for pool, m, k in product(range(2, 7), range(1, 8), range(1, 9)):
+        protocol = Protocol(pool + n_relevant, m, replacement=True, n_relevant=n_relevant)
+        if row_values.is_unbiased(metric(f"{kind}@{k}"), protocol):
+            j = np.arange(1, n_relevant + 1)[:, np.newaxis]
+            values = metric(f"{kind}@{k}").term(np.arange(m + 1) + j, j, n_relevant, m + n_relevant)
+            assert np.abs(np.diff(values, 2, axis=1)).max(initial=0.0) < 1e-12
+
+
+@pytest.mark.parametrize("n_relevant", [1, 2])
+@pytest.mark.parametrize("name", ["recall@1", "hit@1", "ndcg@1", "rr@1", "auc"])
+def test_draws_that_tie_are_copies_if_there_is_one_other_item(name, n_relevant):
+    users, m = 300, 5
+    rows = pd.DataFrame({"user": np.repeat(range(users), n_relevant), "n_better": 0, "n_tied": m})
+    rows["item"] = np.tile(range(n_relevant), users)
+    log = read_log(rows, n_items=1 + n_relevant, n_negatives=m, replacement=True)
+    items = range(n_relevant + 1)  # the last one is irrelevant, and all tie
+    values = [
+        metric(name).of_set([1 + order.index(i) for i in range(n_relevant)], 1 + n_relevant)
+        for order in permutations(items)
+    ]
+    row = evaluation.estimate(log, [name], assumption=None).frame.iloc[0]
+    assert row[["reported", "estimate"]].tolist() == pytest.approx([np.mean(values)] * 2)
+    assert row["possible_low"] <= np.mean(values) <= row["possible_high"]
+    assert row["possible_high"] - row["possible_low"] < 0.05
+
+
+def test_a_recommender_that_always_ties_beats_one_that_is_first_for_fewer_than_half():
+    first = np.arange(300) < 120
+    a = pd.DataFrame({"recommender": "A", "user": range(300), "n_better": 0, "n_tied": 5})
+    b = a.assign(recommender="B", n_better=np.where(first, 0, 5), n_tied=0)
+    log = read_log(pd.concat([a, b]), n_items=2, n_negatives=5, replacement=True)
+    assert evaluation.compare(log, "recall@1").verdicts == {("A", "B"): "A beats B"}
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 4])
+def test_intervals_hold_however_many_items_the_tied_draws_are(distinct):
+    # All of 20 items but `distinct` are below the relevant one, which ties with these.
+    users, m, rng = 2_000, 30, np.random.default_rng(distinct)
+    tied = rng.binomial(m, distinct / 19, users)
+    rows = pd.DataFrame({"user": range(users), "n_better": 0, "n_tied": tied})
+    log = read_log(rows, n_items=20, n_negatives=m, replacement=True)
+    metrics = ["recall@1", "recall@2", "ap", "auc"]
+    frame = evaluation.estimate(log, metrics, assumption=None).frame
+    exact = [RankIntervals([0], [distinct], [20]).evaluate(name)[0] for name in metrics]
+    assert (frame["possible_low"] <= exact).all()
+    assert (frame["possible_high"] >= exact).all()
 
 
 @pytest.mark.parametrize("name", ["auc", "recall@2", "precision@9"])

@@ -61,18 +61,39 @@ def enumerated(relevant, irrelevant, n, weights=None):
 
 @cache
 def _enumerated(relevant, irrelevant, n, weights):
+    if weights is not None:
+        return _enumerated_copies(relevant, irrelevant, n, weights)
     outcomes: Counter[tuple[int, ...]] = Counter()
-    candidates = range(len(irrelevant))
-    draws = combinations(candidates, n) if weights is None else product(candidates, repeat=n)
-    for drawn in draws:
-        chance = Fraction(1, comb(len(irrelevant), n))
-        if weights is not None:
-            chance = Fraction(1)
-            for i in drawn:
-                chance *= Fraction(weights[i], sum(weights))
+    for drawn in combinations(range(len(irrelevant)), n):
         lists = list(every_list(relevant, [irrelevant[i] for i in drawn]))
         for ranks in lists:
-            outcomes[ranks] += chance / len(lists)
+            outcomes[ranks] += Fraction(1, comb(len(irrelevant), n) * len(lists))
+    assert sum(outcomes.values()) == 1
+    return outcomes
+
+
+def _enumerated_copies(relevant, irrelevant, n, weights):
+    """With replacement: every order of the items that have a score, then every n draws."""
+    scores, total = [*relevant, *irrelevant], sum(weights)
+    groups = [
+        permutations([i for i, s in enumerate(scores) if s == score])
+        for score in sorted(set(scores), reverse=True)
+    ]
+    orders = [[i for group in order for i in group] for order in product(*groups)]
+    above: Counter[tuple[tuple[int, ...], ...]] = Counter()
+    for order in orders:
+        before = [order[: order.index(i)] for i in range(len(relevant))]
+        above[tuple(tuple(sorted(items)) for items in before)] += Fraction(1, len(orders))
+    outcomes: Counter[tuple[int, ...]] = Counter()
+    for drawn in product(range(len(irrelevant)), repeat=n):
+        chance = prod(Fraction(weights[i], total) for i in drawn)
+        for items, share in above.items():
+            ranks = tuple(
+                1 + sum(j < len(relevant) for j in before)
+                + sum(i + len(relevant) in before for i in drawn)
+                for before in items
+            )  # fmt: skip
+            outcomes[ranks] += share * chance
     assert sum(outcomes.values()) == 1
     return outcomes
 
@@ -115,10 +136,10 @@ def moments(name, outcomes, n):
 
 TIED = [
     ([3], [1, 3, 3, 5, 3], None),
-    ([3, 3], [3, 3, 4, 1, 3], [2, 0, 5, 1, 4]),
+    ([3, 3], [3, 3, 4, 1, 3], [2, 2, 5, 1, 2]),
     ([2, 5, 2], [2, 5, 1, 6, 2], [1, 3, 2, 2, 1]),
-    ([4, 4, 4], [4, 4, 4, 5], [1, 1, 2, 3]),
-    ([1, 2, 3], [0, 2, 2, 5, 3], [4, 1, 0, 1, 1]),
+    ([4, 4, 4], [4, 4, 4, 5], [2, 2, 2, 3]),
+    ([1, 2, 3], [0, 2, 2, 5, 3], [4, 3, 3, 0, 1]),
     ([1, 2], [0, 5, 6], [1, 1, 1]),
 ]
 
@@ -142,7 +163,7 @@ def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weig
 @pytest.mark.parametrize("weighted", [True, False])
 def test_moments_by_enumeration_of_repeated_decoys(relevant, irrelevant, weights, name, weighted):
     ones = [1] * len(irrelevant)
-    weights = weights or [2, 1, 3, 1, 1]
+    weights = weights or [2, 1, 1, 3, 1]
     sets, options = (
         sets_of(relevant, irrelevant, weights),
         {"replacement": True, "weighted": weighted},
@@ -209,20 +230,17 @@ def test_one_relevant_item_is_a_rank_interval(better, tied, worse, n):
 
 
 def crowd_law(n, better, tied, total, place, size, replacement):
-    """Law of the decoys above the place-th of several tied items, from its three parts."""
+    """Law of the decoys above the place-th of several tied items, by the crowd's order."""
     pmf = [Fraction(0)] * (n + 1)
-    rest = total - better - tied
-    for b in range(n + 1):
-        for t in range(n + 1 - b):
+    for v in range(tied + 1):  # candidates of the crowd that come before the item
+        order = comb(v + place - 1, place - 1) * comb(tied - v + size - place, size - place)
+        for x in range(n + 1):
+            above = better + v
             if replacement:
-                n_samples = comb(n, b) * comb(n - b, t) * better**b * tied**t * rest ** (n - b - t)
-                chance = Fraction(n_samples, total**n)
+                chance = Fraction(comb(n, x) * above**x * (total - above) ** (n - x), total**n)
             else:
-                n_samples = comb(better, b) * comb(tied, t) * comb(rest, n - b - t)
-                chance = Fraction(n_samples, comb(total, n))
-            for v in range(t + 1):
-                order = comb(v + place - 1, place - 1) * comb(t - v + size - place, size - place)
-                pmf[b + v] += chance * Fraction(order, comb(t + size, size))
+                chance = Fraction(comb(above, x) * comb(total - above, n - x), comb(total, n))
+            pmf[x] += chance * Fraction(order, comb(tied + size, size))
     return [float(p) for p in pmf]
 
 
@@ -370,19 +388,55 @@ def splits(n, cells):
     return [drawn for drawn in product(range(n + 1), repeat=cells) if sum(drawn) == n]
 
 
-def enumerated_variance(sizes, cells, n, repeat):
-    """The variance of each metric; `cells` are counts or weights."""
+def enumerated_variance(sizes, cells, weights, n, repeat):
+    """The variance of each metric; `weights` of the cells, equal for all items of one."""
     total = np.zeros((2, len(SMALL)))
-    for drawn in splits(n, len(cells)):
-        if repeat:
-            n_samples = factorial(n) * prod(c**d for c, d in zip(cells, drawn, strict=True))
-            chance = n_samples / prod(map(factorial, drawn)) / sum(cells) ** n
-        else:
+    if not repeat:
+        for drawn in splits(n, len(cells)):
             n_samples = prod(map(comb, cells, drawn))
-            chance = n_samples / comb(sum(cells), n)
-        if n_samples:
-            total += chance * values_given(sizes, drawn)
+            if n_samples:
+                total += n_samples / comb(sum(cells), n) * values_given(sizes, drawn)
+        return total[1] - total[0] ** 2
+    # Every order of each tied group, as the numbers of candidates between its relevant items.
+    ordered = [list(split_cells(cells[2 * g + 1], size)) for g, size in enumerate(sizes)]
+    for gaps in product(*ordered):
+        counts, unit = [], []
+        for g, gap in enumerate(gaps):
+            counts += [cells[2 * g], *gap]
+            unit += [2 * g] + [2 * g + 1] * len(gap)
+        counts.append(cells[-1])
+        unit.append(2 * len(gaps))
+        share = [
+            weights[i] / max(cells[i], 1) * count for i, count in zip(unit, counts, strict=True)
+        ]
+        chance = prod(1 / comb(cells[2 * g + 1] + size, size) for g, size in enumerate(sizes))
+        for drawn in splits(n, len(counts)):
+            n_samples = factorial(n) * prod(c**d for c, d in zip(share, drawn, strict=True))
+            if n_samples:
+                p = chance * n_samples / prod(map(factorial, drawn)) / sum(weights) ** n
+                values = np.array(values_of(untied_ranks(sizes, drawn), n))
+                total += p * np.array([values, values**2])
     return total[1] - total[0] ** 2
+
+
+def split_cells(count, size):
+    """Ways to divide tied candidates into those before, between and after the relevant items."""
+    return (gap for gap in product(range(count + 1), repeat=size + 1) if sum(gap) == count)
+
+
+def untied_ranks(sizes, drawn):
+    """Ranks of relevant items from the negatives above the first, between neighbours, ...
+
+    Each group has the cell above it and then one gap more than it has items.
+    """
+    ranks, above, cells = [], 0, iter(drawn)
+    for size in sizes:
+        above += next(cells)
+        for _ in range(size):
+            above += next(cells)
+            ranks.append(above + len(ranks) + 1)
+        above += next(cells)
+    return tuple(ranks)
 
 
 def around(sizes, cells):
@@ -418,13 +472,40 @@ def test_variance_of_every_small_ranking(n_relevant, most, how):
         rows = np.flatnonzero((pool >= n) | (how != "distinct"))
         expected = [
             enumerated_variance(
-                cases[i][0], weights[i] if how == "weighted" else cases[i][1], n, how != "distinct"
+                *cases[i], weights[i] if how == "weighted" else cases[i][1], n, how != "distinct"
             )
             for i in rows
         ]
         sets = RelevantSets(*(column[rows] for column in columns))
         variances = [sets.variance(metric(name), n, **flags) for name in SMALL]
         assert np.allclose(np.transpose(variances), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("tied", [9, 25])
+def test_variance_of_a_large_tie_with_replacement(tied):
+    cells = (1, tied, 1, 2, 4)
+    sizes = (2, 1)
+    better, tied_counts, level = around(sizes, cells)
+    sets = RelevantSets([better], [tied_counts], [level], [sum(cells)])
+    variances = [sets.variance(metric(name), 3, replacement=True)[0] for name in SMALL]
+    assert np.allclose(
+        variances, enumerated_variance(sizes, cells, cells, 3, True), rtol=0, atol=1e-12
+    )
+
+
+def test_tied_candidates_of_unequal_weights_by_their_orders():
+    # Tied with candidates of weights 8 and 1, two draws: by enumeration, and as RelevantSets says.
+    outcomes = enumerated([3], [3, 3], 2, [8, 1])
+    chances = [outcomes[x + 1,] for x in range(3)]
+    assert [round(float(p), 3) for p in chances] == [0.467, 0.066, 0.467]
+    orders = [order[: order.index(0)] for order in permutations([0, 8, 1])]
+    untied = np.zeros((6, 1), dtype=int)
+    columns = {"weight_better": [[sum(order)] for order in orders], "weight_tied": untied}
+    sets = RelevantSets(
+        [[len(order)] for order in orders], untied, untied, [2] * 6, weight_total=[9] * 6, **columns
+    )
+    pmf = sets.pmf(2, replacement=True, weighted=True).mean(axis=0)[0]
+    assert pmf == pytest.approx([float(p) for p in chances], rel=1e-12)
 
 
 def test_variance_of_items_with_nothing_above_them():
@@ -474,6 +555,13 @@ def test_bad_rankings_are_refused(change, said):
         (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
         (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
         (lambda s: s.pmf(2, replacement=True, weighted=True), "weighted negatives need"),
+        (
+            lambda s: RelevantSets([[0]], [[2]], [[0]], [2], [[0]], [[9]], [9]).variance(
+                "ap", 2, replacement=True, weighted=True
+            ),
+            "weight_tied must be a multiple of n_tied, since tied candidates must have equal "
+            "weights, got 9 with n_tied 2 in ranking 0: if their weights differ, give each order",
+        ),
         (
             lambda s: s.pmf(2, weighted=True),
             "must be drawn with replacement=True",

@@ -1,6 +1,8 @@
 """Ties broken at random in a sampled evaluation: the law in closed form, against its definition."""
 
+from collections import Counter
 from fractions import Fraction
+from itertools import permutations, product
 from math import comb
 
 import numpy as np
@@ -74,18 +76,26 @@ def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
 
 
 @pytest.mark.parametrize(
-    ("n", "b", "t", "m"), [(9, 2, 4, 3), (5, 0, 4, 4), (30, 29, 0, 5), (7, 3, 1, 1)]
+    ("n", "b", "t", "m"), [(6, 1, 2, 3), (5, 0, 4, 4), (7, 5, 0, 3), (2, 0, 1, 5), (7, 3, 1, 2)]
 )
-def test_with_replacement_every_draw_has_its_place_among_the_ties(n, b, t, m):
-    pmf = [Fraction(0)] * (m + 1)
-    for x in range(m + 1):
-        for k in range(m - x + 1):
-            n_orders = comb(m, x) * comb(m - x, k)
-            chance = Fraction(b**x * t**k * (n - 1 - b - t) ** (m - x - k), (n - 1) ** m)
-            for place in range(k + 1):
-                pmf[x + place] += n_orders * chance / (k + 1)
+def test_with_replacement_copies_of_an_item_share_its_place(n, b, t, m):
+    # Enumerated: every order of the item (-1) and its ties, every sequence of m draws.
+    outcomes = Counter()
+    for order in permutations([-1, *range(b, b + t)]):
+        above = {*range(b), *order[: order.index(-1)]}
+        for drawn in product(range(n - 1), repeat=m):
+            outcomes[sum(i in above for i in drawn)] += 1
+    chances = [float(Fraction(outcomes[x], outcomes.total())) for x in range(m + 1)]
     sampled_pmf = RankIntervals([b], [t], [n]).sampled_pmf(m, replacement=True)[0]
-    assert np.allclose(sampled_pmf, [float(p) for p in pmf], rtol=0, atol=1e-14)
+    assert np.allclose(sampled_pmf, chances, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "b", "t", "m"), [(200, 20, 120, 60), (600, 0, 599, 20)])
+def test_with_replacement_a_large_tie_is_the_mean_over_its_ranks(n, b, t, m):
+    pmfs = [exact_pmf(n, m, rank, True) for rank in range(b + 1, b + t + 2)]
+    mean = [float(sum(column) / len(pmfs)) for column in zip(*pmfs, strict=True)]
+    sampled_pmf = RankIntervals([b], [t], [n]).sampled_pmf(m, replacement=True)[0]
+    assert np.allclose(sampled_pmf, mean, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("m", [0, 3, 1.5])

@@ -256,7 +256,7 @@ def draw_ranks(
     order = np.lexsort((height, sets.level))
     height = np.take_along_axis(height, order, axis=1)
     ranks = np.empty_like(sets.n_better)
-    above, ties_left, passed = (np.zeros_like(draws_left) for _ in range(3))
+    above, ties_left, items_left, passed = (np.zeros_like(draws_left) for _ in range(4))
     floor = np.zeros(draws_left.size)
     for j in range(relevant):
         opens_group = places.first[:, j] == j
@@ -268,8 +268,14 @@ def draw_ranks(
         n_drawn = draw(gap)
         passed, draws_left = passed + gap, draws_left - n_drawn
         ties_left = np.where(opens_group, n_drawn, ties_left)
+        items_left = np.where(opens_group, places.n_tied[:, j], items_left)
         floor = np.where(opens_group, 0.0, floor)
-        n_drawn = rng.binomial(ties_left, (height[:, j] - floor) / (1.0 - floor))
+        share = (height[:, j] - floor) / (1.0 - floor)
+        if places.repeat:  # copies of one candidate share its place
+            n_items = rng.binomial(items_left, share)
+            share = n_items / np.maximum(items_left, 1)
+            items_left = items_left - n_items
+        n_drawn = rng.binomial(ties_left, share)
         above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
         np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
     return ranks

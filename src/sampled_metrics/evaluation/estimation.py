@@ -77,7 +77,10 @@ def estimate(
 
     Each held-out item gets a value; an instance (one ranked list) gets the sum of its items'
     values, a user the mean over its instances, and the estimate is the mean over users. Ties with
-    sampled negatives count as if broken at random: their expected value is used.
+    sampled negatives count as if broken at random: their expected value is used. With replacement,
+    tied draws may be copies of one item, all above the held-out item or all below it, and a log
+    does not say which are. Values treat them as different items, unless there is one irrelevant
+    item. Intervals and verdicts hold for any number of different items.
 
     Parameters
     ----------

@@ -76,8 +76,9 @@ class Sample:
     kinds, (kinds,); for an adaptive design, `better` are the places of its outcomes and
     `negatives` its `most`, since so many fixed negatives have as many outcomes. `place` and
     `many` describe ties of several relevant items with each other and negatives: the row's
-    place among these, and their number; else 0. `counts` are each recommender's users per kind,
-    shared evenly by a user's instances; `users` their totals; `mean_items` the mean catalogue
+    place among these, and their number; else 0. `one_item`: several draws tie, all of them copies
+    of the only irrelevant item. `counts` are each recommender's users per kind, shared evenly by a
+    user's instances; `users` their totals; `mean_items` the mean catalogue
     size over rows, without the user's other relevant items; and `one_row_per_user` says that no
     user has several rows.
     """
@@ -95,6 +96,7 @@ class Sample:
             {**log.kinds, **log._outcomes()}[name] for name in KIND
         )
         self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
+        self.one_item = (self.items - self.relevant == 1) & (self.tied > 1)
         rows = log._kind_counts.sum(axis=0)
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
@@ -198,28 +200,27 @@ class Sample:
         """Users with m negatives at each sampled rank, (m + 1,), weighted by kind."""
         counts = self.counts[recommender] * weights
         is_counted = (self.negatives == m) & (counts > 0)
-        no_relevant_ties = is_counted & (self.many == 0)
-        rank_counts = spread_ties(
-            self.better[no_relevant_ties],
-            self.tied[no_relevant_ties],
-            counts[no_relevant_ties],
-            m + 1,
-        )
+        is_even = is_counted & (self.many == 0) & ~self.one_item
+        rank_counts = spread_ties(self.better[is_even], self.tied[is_even], counts[is_even], m + 1)
         for kinds, pmf in self.tied_relevant(np.flatnonzero(is_counted)):
             first_counts = np.bincount(as_intp(self.better[kinds]), counts[kinds], m + 1)
             rank_counts += np.convolve(first_counts[: m + 2 - pmf.size], pmf)
         return rank_counts
 
     def tied_relevant(self, kinds: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the kinds that tie with other relevant items, grouped by how they tie.
+        """Yield the kinds with ties that have no uniform distribution, grouped by how they tie.
 
-        With the distribution of the number of tied negatives above.
+        With the distribution of the number of tied negatives above. They tie with other relevant
+        items, or are copies of the only irrelevant item.
         """
-        kinds = kinds[self.many[kinds] > 0]
-        ties = np.stack([self.tied, self.place, self.many])[:, kinds]
+        kinds = kinds[(self.many[kinds] > 0) | self.one_item[kinds]]
+        ties = np.stack([self.tied, self.place, self.many, self.one_item])[:, kinds]
         ties, tie_index = np.unique(ties, axis=1, return_inverse=True)
-        for tie_number, tie in enumerate(ties.T.tolist()):
-            yield kinds[tie_index.ravel() == tie_number], above_among_ties(*tie)
+        for tie_number, (tied, place, many, one_item) in enumerate(ties.T.tolist()):
+            pmf = above_among_ties(1 if one_item else tied, max(place, 1), max(many, 1))
+            if one_item:  # all above or none
+                pmf = np.array([pmf[0], *[0.0] * (tied - 1), pmf[1]])
+            yield kinds[tie_index.ravel() == tie_number], pmf
 
     @cached_property
     def bet_kinds(self) -> tuple[IntArray, IntArray]:
@@ -280,7 +281,10 @@ class Sample:
 
     @cached_property
     def bet_rows(self) -> bets.Rows:
-        """The kinds of row in the form of bets, with ties broken at random."""
+        """The kinds of row in the form of bets, with ties broken at random.
+
+        With replacement bets take the least value over the numbers of tied draws above.
+        """
         bet_kind_index = self.bet_kinds[1]
         if not self.tied.any():
             return bets.Rows(bet_kind_index, self.better)

@@ -241,6 +241,8 @@ class Values:
 
         True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
         with all negatives, whose sampled ranks are exact. Adaptive designs have no naive metric.
+        With replacement copies of an item share a place, which matters if the values are not linear
+        in the sampled rank. Then none is unbiased if there are two irrelevant items or more.
         """
         if isinstance(self.sample.log.protocol, Adaptive):
             return False

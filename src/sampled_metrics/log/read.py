@@ -106,7 +106,9 @@ def read_log(
         left out for some users, which gives the other items larger shares of the draws. For an
         :class:`~sampled_metrics.Adaptive` design the log has a column n_negatives, the number drawn
         for each user in the end. Each user then has one held-out item, the design's n_items, and no
-        ties: break them at random while you draw.
+        ties: before drawing, give each user's held-out item one random place among the items that
+        score the same. A coin for each tied negative leads to wrong intervals, and the log cannot
+        show it.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. Their sampled ranks are
         then not independent and no theorem gives an interval or a verdict: `estimate` and `compare`
@@ -285,7 +287,8 @@ def _check_adaptive(log: Log, design: Adaptive) -> None:
             raise ValueError(
                 f"n_tied must be 0 in the log of an adaptive design, got {tied[kind]} for {label}: "
                 "whether a tied negative counted as above decided how many were drawn, and the "
-                "log does not say it"
+                "log does not say it; before drawing, give the item one random place among its "
+                "ties, and toss no coin for each tied negative"
             )
         raise ValueError(
             f"n_negatives must be one of {design.stages}, and n_better at least 1 and at most the "

@@ -11,6 +11,7 @@ from .._validate import FloatArray, IntArray, as_written, generator, integers, s
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol
+from ..tied_places import mixed_repeats
 
 RankTies = Literal["optimistic", "pessimistic", "random"]
 Ties = Literal["optimistic", "pessimistic", "mean", "random", "realistic"]
@@ -187,9 +188,9 @@ class RankIntervals:
         r. Summed over r, these are the subsets with at most k items above rank `first` and more
         than k up to `last`: a difference of two tails.
 
-        With replacement each draw of a tied negative is ordered anew. The share of candidates above
-        is then uniform between its two ends, and the mean of the binomial distribution over it is
-        again a difference of two tails, with m + 1 negatives.
+        With replacement all copies of a negative share its place, so this is again the mean over
+        the ranks first..last. Binomial probabilities are polynomials in the rank, and a Gauss rule
+        sums them.
 
         Parameters
         ----------
@@ -217,12 +218,15 @@ class RankIntervals:
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
         pmf = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
         is_tied = self.n_tied > 0
-        if is_tied.any():
-            # Without replacement the subsets include the item itself: one more candidate and place.
-            candidates, n_extra = self.n_candidates[is_tied], 0 if replacement else 1
-            wider = Protocol(candidates + n_extra, n_negatives + 1, replacement=replacement)
-            tails = wider.sf(last[is_tied] + n_extra) - wider.sf(first[is_tied])
-            places = (n_negatives + 1.0) * (self.n_tied[is_tied] + n_extra)
-            scale = (candidates - 1 + n_extra) / places
+        if is_tied.any() and replacement:
+            better, tied = self.n_better[is_tied], self.n_tied[is_tied]
+            draws, pool = np.full(better.size, n_negatives), self.n_candidates[is_tied] - 1
+            pmf[is_tied] = mixed_repeats(draws, better, tied, pool, tied, 1, n_negatives + 1)[:, 0]
+        elif is_tied.any():
+            # The subsets include the item itself: one more candidate and place.
+            candidates, tied = self.n_candidates[is_tied], self.n_tied[is_tied]
+            wider = Protocol(candidates + 1, n_negatives + 1, replacement=False)
+            tails = wider.sf(last[is_tied] + 1) - wider.sf(first[is_tied])
+            scale = candidates / ((n_negatives + 1.0) * (tied + 1))
             pmf[is_tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
         return pmf
