@@ -366,8 +366,10 @@ def test_typical_ranges_are_for_runs_like_those_of_the_benchmark():
         ["ndcg@10", "recall@100", "recall@5", "rr"],
     )
     typical = found.frame[found.frame["typical_low"].notna()]
-    assert typical["metric"].tolist() == ["ndcg@10"] * 2 + ["recall@100"] * 2
-    assert typical["documents"].tolist() == [700, 2_090] * 2
+    assert typical["metric"].tolist() == ["ndcg@10"] * 2
+    assert typical["documents"].tolist() == [700, 2_090]
+    reported = found.frame.set_index("metric")["reported"]
+    assert (reported["recall@100"] > 0.82).all()  # above all that the benchmark has
     assert list(found.shown)[:6] == [
         *("recommender", "metric", "documents", "reported", "estimate", "typical")
     ]
