@@ -342,7 +342,7 @@ class Estimates(_Evaluated):
         ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
         ...     verify.main(path)  # doctest: +ELLIPSIS
         {"recommenders": ["recommender"], "metric": "rr", ...}
-        the metric of recommender is in 0.0... to 0..., with 95% confidence
+        the metric of "recommender" is in 0.0... to 0..., with 95% confidence
         checked: a proof, valid if the counts are genuine and the bets were fixed beforehand
         sha256 ...
         0
