@@ -206,7 +206,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
-        "at random: accept a log that looks as if samples were doubled because of their ranks")
+        "at random: accept a log that looks as if samples were enlarged because of their ranks")
     _output_options(
         add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
     add("--report HTML", "also write a page with tables, figures and verdicts")
