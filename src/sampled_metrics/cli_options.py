@@ -104,7 +104,8 @@ def certificate_options(add: partial[None]) -> None:
 def published_options(add: partial[None]) -> None:
     if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")
-    add("--n-items N", f"candidates of each user, the held-out item included, {if_missing}")
+    add("--n-items N", "candidates of each user, the held-out item included, nearly as many for "
+        f"all users, {if_missing}")
     add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
     add("--users U", f"users that are averaged over, {if_missing}")
     add_replacement = partial(add_option, add.args[0].add_mutually_exclusive_group(required=True))
