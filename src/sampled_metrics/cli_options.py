@@ -104,7 +104,8 @@ def certificate_options(add: partial[None]) -> None:
 def published_options(add: partial[None]) -> None:
     if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")
-    add("--n-items N", f"candidates of each user, the held-out item included, {if_missing}")
+    add("--n-items N", "candidates of each user, the held-out item included, nearly as many for "
+        f"all users, {if_missing}")
     add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
     add("--users U", f"users that are averaged over, {if_missing}")
     add_replacement = partial(add_option, add.args[0].add_mutually_exclusive_group(required=True))
@@ -206,7 +207,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
-        "at random: accept a log that looks as if samples were doubled because of their ranks")
+        "at random: accept a log that looks as if samples were enlarged because of their ranks")
     _output_options(
         add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
     add("--report HTML", "also write a page with tables, figures and verdicts")

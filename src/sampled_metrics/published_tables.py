@@ -67,11 +67,14 @@ def published(
         A CSV file, or a data frame of text: a row for each method (and data set), with columns
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
         Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%": the
-        last digit shows the rounding. Empty cells and "-" are skipped. Columns n_items,
-        n_negatives and users may give sizes that differ between rows.
+        last digit shows the rounding, and "0.25 to 0.30" is a number between two. Empty cells and
+        "-" are skipped. Columns n_items, n_negatives and users may give sizes that differ between
+        rows. A metric may be averaged over ties in a user's ranks, so that hits may be fractions.
     n_items : int, optional
-        Candidates of each user, the held-out item included, if there is no such column. Where
-        users' own items are not candidates it differs a little between users; give the mean.
+        Candidates of each user, the held-out item included, if there is no such column. All users
+        must have nearly as many. If users' own items are no candidates and some own more than a few
+        percent of the catalogue, bounds for their mean number may miss: then give the smallest
+        number and use `high` alone, which holds without replacement (see Notes).
     n_negatives : int, optional
         Sampled negatives of each user.
     users : int, optional
@@ -116,6 +119,13 @@ def published(
     --------
     sampled_metrics.estimate : Tighter bounds, from the sampled ranks.
 
+    Notes
+    -----
+    Why `high` holds for the smallest of several numbers of candidates: choose at random, for each
+    user, so many of the candidates that this number is left. The item's rank among them is no
+    larger, and no metric is smaller but AUC, whose mean stays. Distinct negatives drawn from those
+    chosen are distinct negatives drawn from all, so the printed averages keep their distribution.
+
     Examples
     --------
     Two methods of a paper, with 22,363 users, 12,101 items and 99 negatives. Either may have the
@@ -126,12 +136,13 @@ def published(
     >>> sizes = {"n_items": 12_101, "n_negatives": 99, "users": 22_363, "replacement": False}
     >>> published(rows, **sizes, metrics=["hit@10"])
     method  metric  printed  no assumption   decreasing      at most 4x       guess
-    A       hit@10   0.4696  .0000 to .2082  .0170 to .1720  .0179 to .1651  0.0430
-    B       hit@10   0.4739  .0000 to .1707  .0128 to .1328  .0130 to .1286  0.0293
+    A       hit@10   0.4696  .0000 to .2083  .0170 to .1722  .0179 to .1652  0.0430
+    B       hit@10   0.4739  .0000 to .1708  .0128 to .1330  .0130 to .1287  0.0293
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
     ranges: 95% confidence, each under the assumption of its column
+    all columns: if each user has n_items candidates, or nearly as many
     guess: if the true ranks are as even as the printed numbers allow
     hit@10: 0 of 1 orders of two methods settled
     """
@@ -315,12 +326,26 @@ def _metric(column: str) -> Metric | None:
 def _number(cell: object, label: str) -> tuple[float, float] | None:
     """A published number and half a unit of its last digit; None for an empty cell.
 
+    Of two numbers, the middle and the distance of the ends from it.
+
     >>> _number("**.250**", "HR@10 of A"), _number("25.0%", "HR@10 of A"), _number("-", "")
     ((0.25, 0.0005), (0.25, 0.0005), None)
+    >>> _number("0.25 to 0.75", "HR@10 of A")
+    (0.5, 0.255)
     """
     text = str(cell).strip().strip("*†‡_ ").replace("−", "-")
     if text.lower() in _EMPTY or cell is None:
         return None
+    first, to, last = text.partition(" to ")
+    if to:
+        least, most = _number(first, label), _number(last, label)
+        if least is None or most is None or least > most or " to " in last:
+            raise ValueError(
+                f"{label} must be two numbers in order, such as 0.25 to 0.30, got "
+                f"{as_written(cell)}"
+            )
+        low, high = least[0] - least[1], most[0] + most[1]
+        return 0.5 * (low + high), 0.5 * (high - low)
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
         raise ValueError(f"{label} must be a printed number such as 0.250, got {as_written(cell)}")
@@ -361,17 +386,24 @@ def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
 
 
 def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
-    """Bounds on the unrounded averages; hits are whole numbers of users."""
+    """Bounds on the unrounded averages."""
     low = np.array([max(value - half, 0.0) for value, half in row.printed.values()])
     high = np.array([min(value + half, 1.0) for value, half in row.printed.values()])
+    return low, high
+
+
+def _fractional(row: _Row, low: FloatArray, high: FloatArray) -> str:
+    """Which average is no whole number of hits, as after averaging over ties or runs; or empty."""
     for i, metric in enumerate(row.printed):
         values = metric.vector(row.n_negatives + 1)
-        hit_value = float(values.max())
-        if np.isin(values, (0.0, hit_value)).all():  # a hit or none
-            slack = 1e-9 * row.users
-            low[i] = np.ceil(low[i] / hit_value * row.users - slack) * hit_value / row.users
-            high[i] = np.floor(high[i] / hit_value * row.users + slack) * hit_value / row.users
-    return low, high
+        hit_value, slack = float(values.max()), 1e-9 * row.users
+        first, last = np.array([low[i], high[i]]) / hit_value * row.users + [-slack, slack]
+        if np.isin(values, (0.0, hit_value)).all() and np.ceil(first) > np.floor(last):
+            return (
+                f"{row.name}: {metric.label} {row.printed[metric][0]:g} is no number of hits among "
+                f"{row.users:,} users, unless ties or runs were averaged"
+            )
+    return ""
 
 
 def _judged(
@@ -409,6 +441,7 @@ def _judged(
             f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()
         )
         finding = f"{row.name}: {numbers} contradict {claim}"
+    finding = finding or _fractional(row, low, high)
     mass = published_averages.most_even(low, high, row.users) if possible[0] else None
     lines = []
     for metric in metrics:
@@ -431,8 +464,6 @@ def _judged(
 def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
     names = [f"{of.label} {value:g}" for of, (value, _) in row.printed.items()]
-    for i in np.flatnonzero(low > high):
-        return f"{row.name}: {names[i]} is no number of hits among {row.users:,} users"
     if of.consistent(low, high):
         return ""
     pairs = combinations(range(len(names)), 2)

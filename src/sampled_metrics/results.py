@@ -342,7 +342,7 @@ class Estimates(_Evaluated):
         ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
         ...     verify.main(path)  # doctest: +ELLIPSIS
         {"recommenders": ["recommender"], "metric": "rr", ...}
-        the metric of recommender is in 0.0... to 0..., with 95% confidence
+        the metric of "recommender" is in 0.0... to 0..., with 95% confidence
         checked: a proof, valid if the counts are genuine and the bets were fixed beforehand
         sha256 ...
         0
@@ -586,6 +586,7 @@ class Published(Result):
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
     ranges: 95% confidence, each under the assumption of its column
+    all columns: if each user has n_items candidates, or nearly as many
     guess: if the true ranks are as even as the printed numbers allow
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """

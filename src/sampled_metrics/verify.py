@@ -17,6 +17,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import lru_cache
 from itertools import accumulate
@@ -26,122 +27,221 @@ from typing import Any
 
 UP = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
-ZERO, FORMAT = Decimal(0), "sampled-metrics certificate 1"
+ZERO = Decimal(0)
 TINY = Decimal("1e-25")  # more than the rounding, in any direction, of logarithms and powers
-KEYS = "recommenders metric k n_items n_negatives replacement confidence alpha decreasing_to_rank"
+LARGEST = 10**9  # of whole numbers
+FORMAT = "sampled-metrics certificate 1"
+CONTENT = ("format", "settings", "counts", "range", "bets", "stakes")
+SETTINGS = ("recommenders", "metric", "k", "n_items", "n_negatives", "replacement",
+            "confidence", "alpha", "decreasing_to_rank")  # fmt: skip
+BET = ("end", "slope", "bound", "function")
+METRICS_WITH_CUTOFF = ("ap", "ndcg", "rr", "precision", "recall", "hit")
+METRICS_WITHOUT = ("ap", "ndcg", "rr", "auc", "accuracy")
 
 
 class RefusedError(Exception):
     """A claim of the certificate does not hold."""
 
 
+@dataclass(frozen=True)
+class Bet:
+    """A bet, with the numbers that its inequality needs."""
+
+    sign: int
+    """1 if it is on the low end of the range, -1 if on the high end."""
+    slope: Decimal
+    bound: Decimal
+    function: list[Decimal]
+    bends: list[Decimal]
+    """The largest bend of the function, an absolute second difference, at a place or later."""
+
+
 class Certificate:
     """A certificate from JSON; ValueError or the like if it is malformed."""
 
     def __init__(self, content: Any) -> None:
-        values = [content["settings"][key] for key in KEYS.split(" ")]
-        names, self.kind, k, self.n, self.m, self.replacement, *numbers, self.top = values
-        self.name, self.is_pair = " less that of ".join(names), len(names) == 2
-        _require((content["format"], len(content), len(content["settings"])) == (FORMAT, 6, 9))
-        self.counts, self.k = content["counts"], self.n if k is None else k
-        whole = [self.n, self.m, self.top, self.k, *(each for row in self.counts for each in row)]
-        _require(all(type(each) is int and 0 <= each <= 10**9 for each in whole))
-        own = ("auc", "accuracy") if k is None else ("precision", "recall", "hit")
-        _require(self.replacement is True or (self.replacement is False and 0 < self.m < self.n))
-        _require(self.kind in ("ap", "ndcg", "rr", *own) and self.top <= self.n >= 2 and self.k > 0)
-        self.pool, self.last = self.n - 1, 1 if self.kind == "accuracy" else min(self.k, self.n)
-        self.users, sizes = sum(row[-1] for row in self.counts), {len(row) for row in self.counts}
-        _require(sizes == {5 if self.is_pair else 3} and 0 < len(names) <= 2 and self.users > 0)
-        _require(all(sum(row[:2]) <= self.m >= sum(row[-3:-1]) for row in self.counts))
-        self.confidence, self.alpha, self.low, self.high = map(_number, numbers + content["range"])
-        sign, bets, places = {"low": 1, "high": -1}, content["bets"], range(self.m - 1)
-        self.bets = [(sign[b["end"]], _number(b["slope"]), _number(b["bound"])) for b in bets]
-        self.functions = functions = [[*map(_number, bet["function"])] for bet in bets]
-        _require({len(h) for h in functions} == {self.m + 1} and self.low <= self.high)
-        bends = [[abs(h[x] - 2 * h[x + 1] + h[x + 2]) for x in places] for h in functions]
-        self.bends = [[*accumulate(bend[::-1], max)][::-1] for bend in bends]  # at a place or later
-        self.stakes = [(_number(w), _number(d), indices) for w, d, indices in content["stakes"]]
+        _require_keys(content, CONTENT)
+        _require(content["format"] == FORMAT)
+        self._read_settings(content["settings"])
+        self._read_counts(content["counts"])
+        self.low, self.high = map(_number, content["range"])
+        _require(self.low <= self.high)
+        self.bets = [self._bet(row) for row in content["bets"]]
+        _require(len(self.bets) > 0)
+        self.stakes = [self._stake(row) for row in content["stakes"]]
         self.means = lru_cache(1 << 14)(self._means)
+
+    def _read_settings(self, settings: Any) -> None:
+        _require_keys(settings, SETTINGS)
+        self.names, self.metric_name = settings["recommenders"], settings["metric"]
+        _require(type(self.names) is list and all(type(name) is str for name in self.names))
+        _require(len(self.names) in (1, 2) and len(set(self.names)) == len(self.names))
+        self.is_pair = len(self.names) == 2
+
+        self.n_items = _whole(settings["n_items"])
+        self.n_negatives = _whole(settings["n_negatives"])
+        self.replacement = settings["replacement"]
+        _require(self.n_items >= 2 and type(self.replacement) is bool)
+        _require(self.replacement or 0 < self.n_negatives < self.n_items)
+        self.pool = self.n_items - 1  # items that can be above the held-out one
+
+        has_cutoff = settings["k"] is not None
+        _require(self.metric_name in (METRICS_WITH_CUTOFF if has_cutoff else METRICS_WITHOUT))
+        self.k = _whole(settings["k"]) if has_cutoff else self.n_items
+        _require(self.k > 0)
+        # The metric is 0 from the next rank on, if it is not AUC.
+        self.last = 1 if self.metric_name == "accuracy" else min(self.k, self.n_items)
+
+        self.confidence, self.alpha = _number(settings["confidence"]), _number(settings["alpha"])
+        self.top = _whole(settings["decreasing_to_rank"])
+        _require(self.top <= self.n_items)
+
+    def _read_counts(self, rows: Any) -> None:
+        """Rows of negatives above and tied, for a pair those of either, and the users with them."""
+        self.counts = [[_whole(number) for number in row] for row in rows]
+        for row in self.counts:
+            _require(len(row) == (5 if self.is_pair else 3))
+            *ranks, _ = row
+            most = max(map(add, ranks[::2], ranks[1::2]))
+            _require(most <= self.n_negatives)
+        self.users = sum(row[-1] for row in self.counts)
+        _require(self.users > 0)
+
+    def _bet(self, row: Any) -> Bet:
+        _require_keys(row, BET)
+        sign = {"low": 1, "high": -1}[row["end"]]
+        function = [_number(value) for value in row["function"]]
+        _require(len(function) == self.n_negatives + 1)
+        triples = zip(function, function[1:], function[2:], strict=False)
+        bends = [abs(before - 2 * value + after) for before, value, after in triples]
+        later = [*accumulate(reversed(bends), max)]
+        return Bet(sign, _number(row["slope"]), _number(row["bound"]), function, later[::-1])
+
+    def _stake(self, row: Any) -> tuple[Decimal, Decimal, list[Bet]]:
+        """A stake's weight, the constant that is subtracted, and its bets."""
+        weight, less, indices = row
+        _require(all(_whole(index) < len(self.bets) for index in indices))
+        return _number(weight), _number(less), [self.bets[index] for index in indices]
 
     def metric(self, above: int, context: Context) -> Decimal:
         """The metric of an item with so many items above it, rounded as `context` says."""
-        rank, tiny = above + 1, TINY if context is UP else -TINY
+        rank = above + 1
+        tiny = TINY if context is UP else -TINY
         with localcontext(context):
-            if self.kind == "auc" or rank > self.last:
-                return Decimal(self.pool - above) / self.pool if self.kind == "auc" else ZERO
-            if self.kind == "ndcg" and rank > 1:
+            if self.metric_name == "auc":
+                return Decimal(self.pool - above) / self.pool
+            if rank > self.last:
+                return ZERO
+            if self.metric_name in ("ap", "rr"):
+                return 1 / Decimal(rank)
+            if self.metric_name == "precision":
+                return 1 / Decimal(self.k)
+            if self.metric_name == "ndcg" and rank > 1:
                 return (Decimal(2).ln() + tiny) / (Decimal(rank + 1).ln() - tiny)
-            return 1 / Decimal({"ap": rank, "rr": rank, "precision": self.k}.get(self.kind, 1))
+            return Decimal(1)
 
     def _means(self, above: int, less: int) -> list[Decimal]:
         """Upper bounds of expected functions or, with `less` = 2 draws less, of bends; in UP."""
-        functions, m = self.bends if less else self.functions, max(self.m - less, 0)
-        back, pool = self.replacement, self.pool - less * (not self.replacement)
-        first = m * (above == pool) if back else max(0, m - pool + above)
+        functions = [bet.bends if less else bet.function for bet in self.bets]
+        m = max(self.n_negatives - less, 0)
+        if self.replacement:
+            pool = self.pool
+            first = m if above == pool else 0
+        else:
+            pool = self.pool - less
+            first = max(0, m - pool + above)
         pmf = [Decimal(1)]  # up to a factor, with relative errors far below 1e-15
         for x in range(first, m):
-            more, fewer = (above, pool - above) if back else (above - x, pool - above - m + x + 1)
+            if self.replacement:
+                more, fewer = above, pool - above
+            else:
+                more, fewer = above - x, pool - above - m + x + 1
             pmf.append(pmf[-1] * ((m - x) * more) / ((x + 1) * fewer))
         total = sum(pmf) * (1 - Decimal("1e-15"))
         return [sum(map(mul, pmf, h[first:]), ZERO) / total for h in functions]
 
     def expected(self, above: int) -> list[Decimal]:
         """By how much each bet's expectation exceeds its bound; in context UP."""
-        metric = {1: -self.metric(above, DOWN), -1: self.metric(above, UP)}
-        rows = zip(self.means(above, 0), self.bets, strict=True)
-        return [mean - y + slope * metric[sign] for mean, (sign, slope, y) in rows]
+        least, most = self.metric(above, DOWN), self.metric(above, UP)
+        excesses = []
+        for mean, bet in zip(self.means(above, 0), self.bets, strict=True):
+            signed_metric = -least if bet.sign == 1 else most
+            excesses.append(mean - bet.bound + bet.slope * signed_metric)
+        return excesses
 
     def excess(self, start: int, stop: int) -> list[Decimal]:
         """Bound of `expected` less its chord. E[h] bends m (m - 1) / pool^2 times E[bend of h]."""
-        width, pairs = stop - start, self.pool * (self.pool - (not self.replacement))
-        scale = Decimal(self.m * (self.m - 1)) / pairs * width**2 / 8
-        drop = self.metric(start, UP) - self.metric(start + 1, DOWN)  # the metric is convex
-        drop = (drop - self.metric(stop - 1, DOWN) + self.metric(stop, UP)) * width / 4
+        width = stop - start
+        pairs = self.pool * (self.pool if self.replacement else self.pool - 1)
+        scale = Decimal(self.n_negatives * (self.n_negatives - 1)) / pairs * width**2 / 8
+        # The metric is convex. It departs from its chord by at most a quarter of the width times
+        # the difference of its first and its last step.
+        first_step = self.metric(start, UP) - self.metric(start + 1, DOWN)
+        last_step = self.metric(stop - 1, DOWN) - self.metric(stop, UP)
+        drop = (first_step - last_step) * width / 4
         rows = zip(self.means(start, 2), self.bets, strict=True)
-        return [scale * bend + drop * slope for bend, (_, slope, _) in rows]
+        return [scale * bend + drop * bet.slope for bend, bet in rows]
 
     def check(self) -> str:
-        """The claim, or RefusedError; extreme values need no wealth."""
+        """The claim, or RefusedError."""
         _require(0 < 2 * self.alpha <= 1 - self.confidence < 1, "alpha is too large")
-        _require(min(map(min, self.functions)) > 0, "a function is not positive")
-        worst, best = self.metric(self.pool, DOWN), self.metric(0, UP)
-        least, most = DOWN.fma(-self.is_pair, best, worst), UP.fma(-self.is_pair, worst, best)
+        positive = all(min(bet.function) > 0 for bet in self.bets)
+        _require(positive, "a function is not positive")
+        self._check_ends()
+        with localcontext(UP):
+            self._check_averages()
+            # In two parts, so that no chord crosses the cut-off.
+            self._check_ranks(self.top, self.last - 1)
+            self._check_ranks(max(self.top, self.last), self.pool)
+        return self._claim()
+
+    def _claim(self) -> str:
+        names = " less that of ".join(map(quoted, self.names))
+        confidence = (100 * self.confidence).normalize()
+        ends = f"{self.low:f} to {self.high:f}"
+        return f"the metric of {names} is in {ends}, with {confidence:f}% confidence"
+
+    def _check_ends(self) -> None:
+        """Enough wealth at either end, or no metric beyond it."""
+        least, most = self.metric(self.pool, DOWN), self.metric(0, UP)
+        if self.is_pair:
+            least, most = DOWN.subtract(least, most), UP.subtract(most, least)
         is_low = self.low <= least or self._wealth(1, self.low) >= 1
         is_high = self.high >= most or self._wealth(-1, self.high) >= 1
         _require(is_low and is_high, f"wealth below 1 / alpha: low {is_low}, high {is_high}")
-        with localcontext(UP):
-            self._check_averages()
-            self._check_ranks(self.top, self.last - 1)  # no chord crosses the cut-off
-            self._check_ranks(max(self.top, self.last), self.pool)
-        ends, confidence = f"{self.low:f} to {self.high:f}", (100 * self.confidence).normalize()
-        return f"the metric of {self.name} is in {ends}, with {confidence:f}% confidence"
 
     def _wealth(self, side: int, end: Decimal) -> Decimal:
         """Lower bound of alpha times the wealth on one side, against a mean metric of `end`."""
         wealth = weights = ZERO
-        for weight, less, indices in self.stakes:
-            signs, slopes, bounds = zip(*(self.bets[index] for index in indices), strict=True)
+        for weight, less, bets in self.stakes:
+            signs = tuple(bet.sign for bet in bets)
             if signs != ((side, -side) if self.is_pair else (side,)):
-                continue  # this bet is on the other end
-            scales = slopes[::-1] if self.is_pair else [1]
+                continue  # this stake is on the other end
+            # Of a pair, each bet is multiplied by the slope of the other.
+            slopes = [bet.slope for bet in bets]
+            scales = slopes[::-1] if self.is_pair else [Decimal(1)]
             with localcontext(UP):
-                mean = sum(map(mul, scales, bounds), side * end * slopes[0] * scales[0] - less)
-                weights, largest = weights + weight, mean**self.users * (1 + TINY)
+                weights += weight
+                mean = side * end * slopes[0] * scales[0] - less
+                mean += sum(map(mul, scales, [bet.bound for bet in bets]))
+                largest = mean**self.users * (1 + TINY)
             with localcontext(DOWN):
-                lows = (min(self.functions[index]) for index in indices)
-                least = min(mean, sum(map(mul, scales, lows), -less))
-                _require(least > 0 <= min(weight, *slopes) and weights <= 1, "a stake is invalid")
+                least = sum(map(mul, scales, [min(bet.function) for bet in bets]), -less)
+                _require(min(mean, least) > 0, "a stake is invalid")
+                _require(min(weight, *slopes) >= 0 and weights <= 1, "a stake is invalid")
                 gain = self.alpha * weight / largest
                 for *ranks, users in self.counts:
-                    values = map(self._value, indices, ranks[::2], ranks[1::2])
+                    values = map(self._value, bets, ranks[::2], ranks[1::2])
                     gain *= sum(map(mul, scales, values), -less) ** users * (1 - TINY)
                 wealth += gain
         return wealth
 
-    def _value(self, index: int, above: int, tied: int) -> Decimal:
+    def _value(self, bet: Bet, above: int, tied: int) -> Decimal:
         """A bet's value for a user; ties are broken at random, or several may be of one item."""
-        values = self.functions[index][above : above + tied + 1]
-        return min(values) if self.replacement and tied > 1 else sum(values, ZERO) / len(values)
+        values = bet.function[above : above + tied + 1]
+        if self.replacement and tied > 1:
+            return min(values)
+        return sum(values, ZERO) / len(values)
 
     def _check_ranks(self, first: int, last: int) -> None:
         """The inequality with each of `first` to `last` items above; in context UP."""
@@ -151,17 +251,20 @@ class Certificate:
             ends = [*map(max, self.expected(start), self.expected(stop))]
             _require(max(ends) <= 0, f"a bound is too small at rank {start + 1} or {stop + 1}")
             if stop > start + 1 and max(map(add, ends, self.excess(start, stop))) > 0:
-                runs += [(start, (start + stop) // 2), ((start + stop) // 2, stop)]
+                middle = (start + stop) // 2
+                runs += [(start, middle), (middle, stop)]
 
     def _check_averages(self) -> None:
         """The inequality on average over ranks 1 to j, for each j up to the top; in context UP."""
-        start, width, sums = 0, 1, [ZERO] * len(self.bets)
+        start, width = 0, 1
+        sums = [ZERO] * len(self.bets)
         while start < self.top:
             until = self.last - 1 if start < self.last else self.pool
             width = max(1, min(width, self.top - start, until - start))
-            stop = self.expected(min(start + width, self.pool))
+            at_start = self.expected(start)
+            at_stop = self.expected(min(start + width, self.pool))
             excess = self.excess(start, start + width) if width > 1 else [ZERO] * len(sums)
-            rows = [*zip(sums, self.expected(start), stop, excess, strict=True)]
+            rows = [*zip(sums, at_start, at_stop, excess, strict=True)]
             most = max(total + width * (max(f, g, ZERO) + e) for total, f, g, e in rows)
             if width > 1 and (most > 0 or max(excess) * self.users > Decimal("0.005")):
                 width //= 2  # the chord is too far from the expectations
@@ -171,9 +274,50 @@ class Certificate:
             _require(max(sums) <= 0, f"a bound is too small for ranks 1 to {start}")
 
 
+def quoted(text: str) -> str:
+    """A text in quotes and ASCII, so that no name reads as a claim or moves a terminal's cursor."""
+    return json.dumps(text, ensure_ascii=True)
+
+
+def parsed(data: bytes) -> Any:
+    """The content of a file, if every reader of JSON would find the same in it."""
+    return json.loads(
+        data.decode("utf-8"),
+        object_pairs_hook=_without_duplicates,
+        parse_int=_integer,
+        parse_float=_refused,
+        parse_constant=_refused,
+    )
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Of two equal keys a person may see the first, and a program the last."""
+    found = dict(pairs)
+    _require(len(found) == len(pairs))
+    return found
+
+
+def _integer(text: str) -> int:
+    _require(text.isascii())
+    return int(text)
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(f"{text} is no whole number")
+
+
 def _require(condition: bool, claim: str = "") -> None:
     if not condition:
         raise RefusedError(claim) if claim else ValueError("the file is not a certificate")
+
+
+def _require_keys(value: Any, keys: tuple[str, ...]) -> None:
+    _require(type(value) is dict and set(value) == set(keys))
+
+
+def _whole(value: Any) -> int:
+    _require(type(value) is int and 0 <= value <= LARGEST)  # True is no number
+    return int(value)
 
 
 def _number(value: Any) -> Decimal:
@@ -181,20 +325,24 @@ def _number(value: Any) -> Decimal:
     return Decimal(value)
 
 
-def main(path: str) -> int:
-    """Check a file, print its claim with a digest, and return the exit status."""
+def main(*paths: str) -> int:
+    """Check a file, print its claim with the file's SHA-256, and return the exit status."""
+    if len(paths) != 1:
+        print("verify.py needs one file: python verify.py cert.json", file=sys.stderr)
+        return 2
     try:
-        content = json.loads(Path(path).read_text("utf-8"))
+        data = Path(paths[0]).read_bytes()
+        content = parsed(data)
         claim = Certificate(content).check()
     except Exception as problem:  # all that a malformed file leads to
-        print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
+        print(f"{type(problem).__name__}: {ascii(str(problem))[1:-1]}", file=sys.stderr)
         return 1 if isinstance(problem, RefusedError) else 2
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
-    print(f"{json.dumps(content['settings'])}\n{claim}")
+    print(json.dumps(content["settings"]))
+    print(claim)
     print("checked: a proof, valid if the counts are genuine and the bets were fixed beforehand")
-    print(f"sha256 {digest.hexdigest()}")
+    print(f"sha256 {hashlib.sha256(data).hexdigest()}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

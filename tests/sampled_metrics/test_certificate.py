@@ -1,6 +1,7 @@
 """Certificates of ranges: what proves a range is accepted, and what was altered is refused."""
 
 import ast
+import hashlib
 import json
 import subprocess
 import sys
@@ -170,12 +171,73 @@ def test_the_assumption_is_needed_for_what_it_proves():
     (("stakes", 0, 2), [99]), (("stakes", 0, 2), ["0"]), (("settings", "recommenders"), [1]),
     (("settings", "recommenders"), []), (("settings", "recommenders"), ["A", "B"]),
     (("settings", "recommenders"), ["A", "B", "C"]), (("counts", 0), [1, 2, 3, 4, 5]),
+    (("settings", "recommenders"), "A"), (("extra",), 1), (("bets", 0, "extra"), 1),
+    (("counts", 0, 2), True), (("counts", 0, 2), 3.0), (("counts", 0, 2), float("nan")),
+    (("range", 0), float("inf")), (("range", 0), "\u0660.1"), (("range", 0), "0.1\n"),
+    (("settings", "alpha"), True), (("settings", "metric"), "auc"), (("stakes", 0, 2, 0), True),
+    (("stakes", 0, 2, 0), -1), (("settings", "replacement"), None),
 ])  # fmt: skip
 def test_malformed_files_have_status_2(found, path, value, tmp_path, capsys):
     file = tmp_path / "cert.json"
     file.write_text(json.dumps(altered(found, *path, value=value)))
     assert verify.main(str(file)) == 2
     assert "Error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [
+    "A less that of B", 'A" less that of "B',
+    "A\x1b[1A\x1b[2K\rthe metric of A", "A\n\x1b[8m", "\x7f",
+    "A\u202egnp.exe", "\u200f\u2066", "\ud800", "\x9b8m", "caf\u00e9", "",
+])  # fmt: skip
+def test_names_are_printed_in_quotes_and_escaped(found, name, tmp_path, capsys):
+    file = tmp_path / "cert.json"
+    for ensure_ascii in (True, name == "\ud800"):  # UTF-8 has no lone surrogates
+        named = altered(found, "settings", "recommenders", value=[name])
+        file.write_text(json.dumps(named, ensure_ascii=ensure_ascii), encoding="utf-8")
+        assert verify.main(str(file)) == 0
+        settings, claim, checked, digest = capsys.readouterr().out.splitlines()
+        assert all(" " <= letter <= "~" for letter in settings + claim + checked + digest)
+        assert json.loads(settings)["recommenders"] == [name]
+        text = claim.removeprefix("the metric of ")
+        read, end = json.JSONDecoder().raw_decode(text)  # the quotes end where the name does
+        assert read == name
+        assert text[end:].startswith(f" is in {found['range'][0]} to {found['range'][1]}, ")
+
+
+def test_the_digest_is_that_of_the_bytes_of_the_file(found, tmp_path, capsys):
+    file, digests = tmp_path / "cert.json", set()
+    for indent in (None, 1):
+        file.write_text(json.dumps(found, indent=indent))
+        assert verify.main(str(file)) == 0
+        digests.add(capsys.readouterr().out.split()[-1])
+        assert hashlib.sha256(file.read_bytes()).hexdigest() in digests
+    assert len(digests) == 2
+
+
+def test_a_key_that_occurs_twice_has_status_2(found, tmp_path, capsys):
+    file, text = tmp_path / "cert.json", json.dumps(found)
+    for twice in (
+        '{"range": ["0.900000000", "0.950000000"], ' + text[1:],
+        '{"r\\u0061nge": ["0.900000000", "0.950000000"], ' + text[1:],
+        text.replace('"n_items": 200', '"n_items": 200, "n_items": 200'),
+        text.replace('"end": "low"', '"end": "high", "end": "low"', 1),
+    ):
+        assert json.loads(twice) == found
+        file.write_text(twice)
+        assert verify.main(str(file)) == 2
+        assert capsys.readouterr().out == ""
+    file.write_text(text)
+    assert verify.main(str(file)) == 0
+
+
+def test_messages_move_no_cursor(found, tmp_path, capsys):
+    file = tmp_path / "cert\x1b[8m\u202e.json"
+    assert verify.main(str(file)) == 2
+    file.write_text(json.dumps(altered(found, "bets", 0, "end", value="\x1b[8m\u202e")))
+    assert verify.main(str(file)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert all(" " <= letter <= "~" or letter == "\n" for letter in shown.err)
 
 
 def test_truncated_missing_and_deep_files_have_status_2(found, tmp_path):
@@ -246,7 +308,7 @@ def test_a_result_and_the_command_write_the_same_file(tmp_path, capsys):
 
 def test_the_verifier_is_one_short_file_that_needs_the_standard_library_only():
     source = Path(verify.__file__).read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 200
+    assert len(source.splitlines()) <= 350
     imported = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -265,6 +327,11 @@ def test_the_verifier_runs_alone(found, tmp_path):
         file.write_text(json.dumps(other))
         command = [sys.executable, "-I", "-S", str(script), str(file)]
         assert subprocess.run(command, capture_output=True, check=False).returncode == expected
+    for paths in ((), (str(file), str(file))):
+        command = [sys.executable, "-I", "-S", str(script), *paths]
+        run = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert run.stderr == "verify.py needs one file: python verify.py cert.json\n"
 
 
 @pytest.mark.parametrize("top", [0, 2, 17, 40])

@@ -109,6 +109,8 @@ def test_altered_joint_counts_are_refused(found):
     (("counts", 0), [0, 0, 5]), (("counts", 0, 2), 21), (("counts", 0, 4), -1), (("counts",), []),
     (("settings", "recommenders"), ["A"]), (("settings", "recommenders"), ["A", "B", "C"]),
     (("settings", "recommenders"), None), (("settings", "recommenders"), ["A", 1]),
+    (("settings", "recommenders"), "AB"), (("settings", "recommenders"), ["A", "A"]),
+    (("stakes", 0, 2, 0), True), (("stakes", 0, 2, 0), -1), (("counts", 0, 4), True),
     (("stakes", 0, 2), [0, 99]), (("stakes", 0, 2), [0, "7"]), (("stakes", 0), ["1", "0"]),
     (("stakes", 0, 1), 0.5), (("range",), ["1", "0"]), (("range",), ["0"]),
 ])  # fmt: skip
@@ -185,6 +187,14 @@ def test_the_wealth_is_that_of_fractions():
         assert exact * (1 - Fraction(1, 10**20)) <= computed <= exact
 
 
+def test_names_of_a_pair_are_quoted_one_by_one(found):
+    names = ['A" less that of "B', "C\u202e"]
+    claim = verify.Certificate(altered(found, "settings", "recommenders", value=names)).check()
+    assert claim.startswith(
+        r'the metric of "A\" less that of \"B" less that of "C\u202e" is in ' + found["range"][0]
+    )
+
+
 def test_what_is_out_of_scope_is_named():
     with pytest.raises(ValueError, match="auc"):
         written(compared("auc"), "A", "B")
@@ -194,6 +204,8 @@ def test_what_is_out_of_scope_is_named():
         written(compared(n=21, replacement=False), "A", "B")
     with pytest.raises(ValueError, match="no sampled ranks of A and Z"):
         written(compared(), "A", "Z")
+    with pytest.raises(ValueError, match=r"printable characters only, got \['A', '.x1b'\]"):
+        written(compared(names="A\x1b"), "A", "\x1b")
 
 
 def test_a_result_and_the_command_write_the_same_file(tmp_path, capsys):
@@ -203,7 +215,7 @@ def test_a_result_and_the_command_write_the_same_file(tmp_path, capsys):
     options = "--n-items 200 --n-negatives 20 --replacement --metric ndcg@10 --quiet"
     command = ["certificate", str(rows), *options.split(), "--out", str(file)]
     assert main([*command, "--pair", "A", "B"]) == 0
-    assert "the metric of A less that of B is in " in capsys.readouterr().out
+    assert 'the metric of "A" less that of "B" is in ' in capsys.readouterr().out
     assert file.read_bytes() == path.read_bytes()
     assert main([*command, "--pair", "A", "B", "--recommender", "A"]) == 2
     assert "not allowed with" in capsys.readouterr().err

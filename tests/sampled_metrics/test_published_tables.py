@@ -2,7 +2,9 @@
 
 import os
 import re
+from fractions import Fraction
 from itertools import combinations, product
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -201,20 +203,94 @@ def test_auc_is_known_and_settles_an_order():
         ({"HR_1": ["0.300"], "NDCG_5": ["0.250"]}, "HIT@1 0.3|NDCG@5 0.25"),
         ({"HR_5": ["0.50"], "HR_10": ["0.40"]}, "Hit@5 0.5|Hit@10 0.4"),
         ({"HR_10": ["0.5000"], "NDCG_10": ["0.1400"]}, "Hit@10 0.5|NDCG@10 0.14"),
-        ({"HR_10": ["0.1234"]}, "no number of hits among 57 users"),
         ({"HR_1": ["0.100"], "HR_2": ["0.900"], "MRR": ["0.60"]}, "at once"),
     ],
 )
 def test_numbers_that_no_sampled_ranks_have(cells, said):
-    users = 57 if "0.1234" in str(cells) else 10_000
     published = sm.published(
-        table(**cells), n_items=500, n_negatives=99, users=users, replacement=True
+        table(**cells), n_items=500, n_negatives=99, users=10_000, replacement=True
     )
     assert not published.checks["together"].item()
     assert not published.checks["possible"].item()
     assert published.frame[["low", "high", "guess"]].isna().all(axis=None)
     for part in said.split("|"):
         assert part.lower() in published.notes[0].lower()
+
+
+def test_hits_that_are_no_whole_number_are_named_and_bounded():
+    cells = {"HR_10": ["0.1234", "0.1228", "0.123"]}  # 7.03, 7.00 and 6.98 to 7.04 of 57 users
+    published = sm.published(
+        table(**cells), n_items=500, n_negatives=99, users=57, replacement=True, metrics=["rr"]
+    )
+    assert published.checks["together"].all()
+    said = "A: Hit@10 0.1234 is no number of hits among 57 users, unless ties or runs were averaged"
+    assert published.checks["finding"].tolist() == [said, "", ""]
+    assert said in published.notes
+    assert published.frame[["low", "high"]].notna().all(axis=None)
+
+
+def test_hits_averaged_over_ties_are_possible_and_bounded():
+    users, m, n = 60, 20, 200
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        above, tied = rng.integers(0, 3, users), rng.integers(0, 40, users)
+        x = rng.hypergeometric(above, n - 1 - above, m)
+        t = rng.hypergeometric(tied, n - 1 - above - tied, m - x)
+        exact = {k: np.clip((k - above) / (tied + 1), 0, 1).mean() for k in (1, 10)}
+        hits = {f"HR@{k}": [f"{np.clip((k - x) / (t + 1), 0, 1).mean():.4f}"] for k in (1, 10)}
+        published = sm.published(pd.DataFrame({"method": ["A"]} | hits), n_items=n, n_negatives=m,
+                                 users=users, replacement=False, assumption=None)  # fmt: skip
+        assert published.checks[["together", "possible"]].all(axis=None)
+        for k, (low, high) in zip(exact, published.frame[["low", "high"]].to_numpy(), strict=True):
+            assert low <= exact[k] <= high
+
+
+def test_a_cell_may_be_two_numbers():
+    sizes = {"n_items": 500, "n_negatives": 99, "users": MANY, "replacement": True}
+    cells = ["0.2 to 0.6", "0.20", "0.60"]
+    frame = sm.published(table(HR_10=cells), **sizes, assumption=None).frame
+    wide, first, last = frame[["low", "high"]].to_numpy()
+    assert wide[0] <= first[0]
+    assert wide[1] >= last[1]
+    for cell in ("0.6 to 0.2", "0.2 to -", "0.2 to 0.3 to 0.4"):
+        with pytest.raises(ValueError, match="Hit@10 of A must be two numbers in order"):
+            sm.published(table(HR_10=[cell]), **sizes)
+
+
+def test_upper_ends_hold_for_the_smallest_number_of_candidates():
+    users, heavy = 6_040, 604
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = np.full(users, 3_600)
+        n[:heavy] = rng.integers(1_500, 2_000, heavy)
+        ranks = np.where(np.arange(users) < heavy, 10, n)
+        x = rng.hypergeometric(ranks - 1, n - ranks, 99)
+        rows = table(HR_1=[f"{(x < 1).mean():.4f}"], HR_10=[f"{(x < 10).mean():.4f}"])
+        frame = sm.published(rows, n_items=int(n.min()), n_negatives=99, users=users,
+                             replacement=False, metrics=["hit@10", "rr", "auc"],
+                             assumption=None).frame  # fmt: skip
+        exact = [(ranks <= 10).mean(), (1 / ranks).mean(), ((n - ranks) / (n - 1)).mean()]
+        assert (frame["high"] >= exact).all()
+
+
+@pytest.mark.parametrize(("n", "smaller", "m"), [(9, 6, 3), (12, 5, 4)])
+def test_negatives_of_some_candidates_are_negatives_of_all(n, smaller, m):
+    """In fractions: the sampled ranks by way of `smaller` candidates chosen at random."""
+
+    def pmf(above, size, draws):
+        ways = comb(size - 1, draws)
+        return [Fraction(comb(above, x) * comb(size - 1 - above, draws - x), ways)
+                if x <= above and draws - x <= size - 1 - above else Fraction(0)
+                for x in range(draws + 1)]  # fmt: skip
+
+    for above in range(n):
+        left = pmf(above, n, smaller - 1)
+        rows = [pmf(b, smaller, m) for b in range(smaller)]
+        thinned = [sum(p * row[x] for p, row in zip(left, rows, strict=True)) for x in range(m + 1)]
+        assert thinned == pmf(above, n, m)
+        assert sum(p * (1 - Fraction(b, smaller - 1)) for b, p in enumerate(left)) == (
+            1 - Fraction(above, n - 1)  # AUC keeps its mean
+        )
 
 
 def test_numbers_that_belong_together_up_to_rounding_pass():

@@ -219,12 +219,6 @@
     names.forEach((name, i) => {
       const [value, half] = printed(cells[name]);
       [low[i], high[i]] = [Math.max(value - half, 0), Math.min(value + half, 1)];
-      const most = values[i][0];
-      if (values[i].every((v) => v === 0 || v === most)) { // hits are whole numbers of users
-        const slack = 1e-9 * users;
-        low[i] = (Math.ceil((low[i] / most) * users - slack) * most) / users;
-        high[i] = (Math.floor((high[i] / most) * users + slack) * most) / users;
-      }
     });
     const every = Array.from({ length: m + 1 }, (_, x) => x);
     if (new Programme(values, low, high, every).least(new Float64Array(m + 1)) === Infinity) {

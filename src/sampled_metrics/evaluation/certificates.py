@@ -183,6 +183,9 @@ def _check_scope(
         "n_negatives must be the same for all users": np.ptp(sample.negatives) > 0,
         "users must not have all negatives: their ranks are exact": sample.whole,
         "the metric must not be auc, whose range comes from other bets": metric.linear,
+        f"names must have printable characters only, got {names!a},": not all(
+            map(str.isprintable, names)
+        ),
         "the assumption must be 'decreasing' or none": assumption not in (None, _plain(assumption)),
         f"there must be fewer than {bets._LEARN:,} users under an assumption, since bets are "
         "learnt from so many": learns,

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, stdtr, stdtrit
+from scipy.special import betaln, gammaln, stdtr, stdtrit, xlogy
 
 from .._validate import FloatArray, IntArray, as_intp, shortened
 from ..adaptive import Adaptive
@@ -21,9 +21,8 @@ from ..protocol import Protocol
 
 #: Differences below this share of the largest value are rounding errors and set to 0.
 _ROUNDING = 1e-13
-#: Optional stopping is suspected if this many users with fewer negatives than others are expected
-#: to have their item above all of them, but none has.
-_STOPPED = 10.0
+#: Error rate of each test for optional stopping.
+_STOPPED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +102,8 @@ class Sample:
     def check_independent(self, instead: str) -> None:
         """Refuse samples for which the proof of intervals and verdicts does not hold.
 
-        Either users share their negatives, or samples were enlarged because of what they showed.
-        The latter is recognised by repeatedly doubled n_negatives where only users with the largest
-        number have no negative above their item, unless the log's reader was told otherwise.
+        Either users share their negatives, or samples were enlarged because of what they showed
+        (:meth:`enlarged`), unless the log's reader was told otherwise.
         """
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
@@ -116,22 +114,54 @@ class Sample:
             )
         if self.log.fixed_sample_size:
             return
-        numbers = np.unique(self.negatives)
-        stopped = self.negatives < numbers[-1]
-        # Expected number of users without a negative above, even for a random recommender.
-        rows = self.log._kind_counts.sum(axis=0)
-        expected = float((rows / (self.negatives + 1.0))[stopped].sum())
-        doubled = numbers.size > 1 and (np.diff(numbers[:-1]) == numbers[:-2]).all()
-        doubled &= numbers[-1] <= 2 * numbers[:-1].max(initial=0)
-        if doubled and expected >= _STOPPED and (self.better[stopped] > 0).all():
+        for name in self.names:
+            if (found := self.enlarged(name)) is None:
+                continue
+            most, users, first = found
             raise ValueError(
                 "n_negatives must not depend on n_better for an identification interval or a "
-                f"verdict, but every user with fewer than {numbers[-1]:,} negatives has one above "
-                "the item, as if negatives were added until one was above: if they were, read the "
-                "log with protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); if "
-                "n_negatives was chosen before ranking, with fixed_sample_size=True "
+                f"verdict, but of {users:,.0f} users of {shortened(name)} with fewer than {most:,} "
+                f"negatives {f'only {first:,.0f}' if first else 'none'} had no negative above the "
+                "item, as if negatives were added until one was above: if they were doubled, read "
+                "the log with protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); "
+                "if n_negatives was chosen before ranking, with fixed_sample_size=True "
                 f"(--fixed-sample-size); {instead}"
             )
+
+    def enlarged(self, recommender: str) -> tuple[int, float, float] | None:
+        """Whether samples seem to have been enlarged until a negative was above the item.
+
+        If so, the largest number of negatives, the users with fewer, and those of them without a
+        negative above. Enlarging leaves no such user (or few, if some were not enlarged). Each of
+        two tests suspects a log of fixed numbers with a probability of at most `_STOPPED`:
+
+        - If the recommender is no worse than a random one, users with fewer negatives are first
+          with a probability of 1 / (m + 1) or more on average, ties broken at random. Let this be
+          `expected` users in all. Then at most s are first with a probability of at most
+          exp(s - expected - s log(s / expected)), by Chernoff's bound. A recommender may be worse
+          than random, so that s must also be at most a tenth of `expected`.
+        - If numbers do not depend on the true ranks, each user is at least as likely to be first as
+          with the largest number. So if k users are first, all have the largest number with a
+          probability of at most that of k users drawn at random without replacement.
+
+        A user's instances may depend on each other and count together as one user. The second test
+        is made of one row per user, and also counts tied negatives as above, as some rules do.
+        """
+        counts = self.counts[recommender] * (self.position == 1)
+        most = int(self.negatives[counts > 0].max())
+        is_most = self.negatives == most
+        fewer = self.negatives < np.minimum(most, self.items - self.relevant)
+        expected = float((counts / (self.negatives + 1.0))[fewer].sum())
+        first = float((counts / (self.tied + 1.0))[fewer & (self.better == 0)].sum())
+        log_error = first - expected - float(xlogy(first, first / max(expected, 1e-300)))
+        suspected = first <= expected / 10 and log_error <= np.log(_STOPPED)
+        users, with_most = float(counts[fewer].sum()), float(counts[is_most].sum())
+        for above in (self.better, self.better + self.tied) if self.one_row_per_user else ():
+            k = float(counts[is_most & (above == 0)].sum())
+            if not counts[fewer & (above == 0)].any():
+                log_error = _log_binomial(with_most, k) - _log_binomial(with_most + users, k)
+                suspected |= log_error <= np.log(_STOPPED)
+        return (most, users, float(counts[fewer & (self.better == 0)].sum())) if suspected else None
 
     @cached_property
     def classes(self) -> list[ProtocolClass]:
@@ -326,6 +356,10 @@ class Sample:
         bet_kinds, bet_kind_index = self.bet_kinds
         weights = self.counts[recommender] / self.users[recommender]
         return np.asarray(np.bincount(bet_kind_index, weights, len(bet_kinds)), dtype=float)
+
+
+def _log_binomial(n: float, k: float) -> float:
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
 def _largest(parts: Mapping[str, FloatArray]) -> float:

@@ -118,9 +118,11 @@ def read_log(
         logs of a million.
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
-        because of a sampled rank. Without it, `estimate` and `compare` refuse a log if users with
-        fewer negatives than the largest number all have one above their item, and the numbers could
-        come from doubling (the last step may be smaller).
+        because of a sampled rank. Without it, `estimate` and `compare` refuse a log if hardly any
+        user with fewer negatives than the largest number has none above the item, as if samples
+        were enlarged until a negative was above. Of a million logs of numbers that do not depend on
+        the ranks, fewer than three look like this for a recommender. So may those of a recommender
+        that is far worse than a random one.
 
     Returns
     -------

@@ -531,14 +531,16 @@ def _(result: Published) -> list[str]:
 
 @promises.register
 def _(result: Published, metric_name: str | None = None) -> list[str]:
+    sizes = "all columns: if each user has n_items candidates, or nearly as many"
     if "assumed" not in result.settings:
-        return []
+        return [sizes]
     words = [f"decreasing: assuming {result.settings['assumed']}"]
     if "steepness" in result.settings:
         fold = f"at most {result.settings['steepness']:g}"
         words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
     confidence = f"{confidence_of(result)} confidence"
     words.append(f"ranges: {confidence}, each under the assumption of its column")
+    words.append(sizes)
     words.append("guess: if the true ranks are as even as the printed numbers allow")
     return words
 
