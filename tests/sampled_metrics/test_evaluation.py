@@ -1639,9 +1639,10 @@ def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool)
     if shared:
         with pytest.raises(ValueError, match="shared_negatives"):
             estimate(log, ["ndcg@10"])
-        assert not read_log(
-            from_scores(pd.concat(parts)), n_items=400, shared_negatives=False
-        ).shared_negatives
+        with pytest.raises(
+            ValueError, match="shared_negatives must be True, got False: users have"
+        ):
+            read_log(from_scores(pd.concat(parts)), n_items=400, shared_negatives=False)
 
 
 def test_samples_that_were_doubled_while_the_item_was_first_get_no_range() -> None:

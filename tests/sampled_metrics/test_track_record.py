@@ -20,6 +20,7 @@ SCOPE = {
     "users": [200, 2_000],
     "negatives for each user": [20, 100],
     "candidates": [100, 1_000],
+    "candidates for some users": [100, 1_000],
     "times as many candidates for some users as for others": [1, 2],
     "candidates for each negative": [1, 20],
     "share without a negative above": [0, 0.6],

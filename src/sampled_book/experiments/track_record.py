@@ -424,7 +424,8 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame) -> dict[str, obje
     measured = {
         "users": estimates["n_users"],
         "negatives for each user": estimates["n_negatives"],
-        "candidates": np.array([smallest, max(sizes.max() for sizes in candidates)]),
+        "candidates": estimates["n_items"],
+        "candidates for some users": np.array([smallest, max(map(np.max, candidates))]),
         "times as many candidates for some users as for others": np.array([1.0, max(ratios)]),
         "candidates for each negative": estimates["n_items"] / estimates["n_negatives"],
     }

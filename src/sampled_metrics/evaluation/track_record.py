@@ -139,8 +139,9 @@ def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: 
     measured: list[tuple[str, float]] = [
         ("users", min(sample.users.values())),
         ("negatives for each user", lower),
-        ("candidates", smallest),
-        ("candidates", largest),
+        ("candidates", sample.mean_items),
+        ("candidates for some users", smallest),
+        ("candidates for some users", largest),
         ("times as many candidates for some users as for others", largest / smallest),
         ("candidates for each negative", sample.mean_items / lower),
     ]
