@@ -11,19 +11,16 @@
 #   make check      what to run before each commit: make lint, and all tests that are fast
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
-#                   ROUNDING=3 for products whose terms are added in an order drawn from seed 3;
-#                   INT32=1 for the library with NumPy's default integer at 32 bits;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make measure    words, code, tables and figures of each chapter, and where its first figure is
 #   make test-site  open every page of the site in a Chromium and check it
 #   make test-matrix  before a release: all tests, with coverage, the newest Python, the lowest
-#                   versions, kernels and orders of terms, bundled ranks, peers, graphs; hours
+#                   versions, kernels, bundled ranks, peers, graphs; hours
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-kernel  the numerical tests on another kernel, with the digits they show compared
-#                   with those in _build/shown (remove it after a change; KERNEL=Haswell;
-#                   ROUNDING=1 for terms in another order)
+#                   with those in _build/shown (remove it after a change; KERNEL=Haswell)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make conformance  forty cases on the evaluators of these libraries, anew
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
@@ -68,7 +65,7 @@ figure: book
 
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
 PYTEST = $(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal
-OTHERWISE = $(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )$(if $(INT32),$(RUN) -m tests.int32.run )
+OTHERWISE = $(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )
 
 check: lint
 	$(PYTEST) -q -m 'not once' $(ARGS)
@@ -81,20 +78,18 @@ SHOWN = _build/shown
 SHOW = tests/sampled_book/claims
 test-kernel: KERNEL ?= Nehalem
 test-kernel: $(VENV)/test.installed
-	@rm -rf $(SHOWN)-$(KERNEL)$(ROUNDING)
+	@rm -rf $(SHOWN)-$(KERNEL)
 	@[ -d $(SHOWN) ] || $(PYTEST) -q $(SHOW) --shown=$(SHOWN)
-	$(OTHERWISE)$(PYTEST) -q -m '(numerical and not once) or pages' --shown=$(SHOWN)-$(KERNEL)$(ROUNDING) $(ARGS)
-	diff -r $(SHOWN) $(SHOWN)-$(KERNEL)$(ROUNDING)
+	$(OTHERWISE)$(PYTEST) -q -m '(numerical and not once) or pages' --shown=$(SHOWN)-$(KERNEL) $(ARGS)
+	diff -r $(SHOWN) $(SHOWN)-$(KERNEL)
 
 # Before a release, and where machines are free: each line may run on a machine of its own.
 test-matrix:
 	$(MAKE) test ARGS='-m "" --hypothesis-profile=many --cov'
 	$(MAKE) test VENV=.venv-3.13 PYTHON=python3.13
-	$(MAKE) test INT32=1 ARGS=tests/sampled_metrics
 	$(MAKE) test-lowest
 	$(MAKE) test-kernel KERNEL=Nehalem
 	$(MAKE) test-kernel KERNEL=Haswell
-	for seed in 1 2 3 4; do $(MAKE) test-kernel KERNEL=Nehalem ROUNDING=$$seed || exit; done
 	$(MAKE) ranks ARGS=--check
 	$(MAKE) benchmark-ranks ARGS=--check
 	$(MAKE) test-peers

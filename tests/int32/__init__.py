@@ -1,1 +1,0 @@
-"""The tests as where NumPy's default integer has 32 bits."""
