@@ -285,6 +285,7 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
 
 def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .conformance import conformance, evaluator
+    from .report.text import formatted
 
     sys.path.insert(0, os.getcwd())  # the evaluator may lie in the user's folder
     output_path = None if arguments.output is None else files.add(Path(arguments.output))
@@ -293,7 +294,8 @@ def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
         print(table.drop(columns="error").to_string(index=False, na_rep="", float_format="%.6g"))
         print(", ".join(f"{n} {result}" for result, n in table["result"].value_counts().items()))
     else:
-        table.to_csv(output_path, index=False)
+        suffix = Path(arguments.output).suffix.lower()
+        output_path.write_text(formatted(table, SUFFIXES.get(suffix, "csv")), encoding="utf-8")
 
 
 def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:

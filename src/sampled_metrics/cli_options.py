@@ -184,7 +184,7 @@ def example_options(add: partial[None]) -> None:
 
 def conformance_options(add: partial[None]) -> None:
     add("EVALUATOR", "MODULE:FUNCTION, from this folder or from what is installed")
-    add("-o,--output OUTPUT", "write the table to a CSV file, with the errors")
+    add("-o,--output OUTPUT", "write the table, with the errors, to a .csv, .json or .md file")
 
 
 def _log_options(add: partial[None], *, plan: bool = False) -> None:

@@ -26,6 +26,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import html as report
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result
+from sampled_metrics.sequential import race
 from tests.reference import bundled_ranks, write_log
 
 pytestmark = pytest.mark.words
@@ -233,6 +234,51 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     assert list(rows[0]) == list(frame.columns)
     assert [row["recommender"] for row in rows] == frame["recommender"].tolist()
     assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+
+
+def strict(text: str) -> list[dict[str, object]]:
+    """The rows of a text by a parser that refuses Infinity and NaN, as other languages do."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"not JSON: {constant}")
+
+    rows: list[dict[str, object]] = json.loads(text, parse_constant=refuse)
+    return rows
+
+
+#: A command of each kind with a table.
+TABLES = [
+    "estimate toy/log.csv TOY --metrics auc rr --no-identification",
+    "estimate toy/log.csv TOY --metrics auc --all",
+    "compare toy/log.csv TOY --metric auc",
+    "gate toy/old.csv toy/new.csv TOY --metric auc",
+    "published toy/table.csv TOY --users 300",
+    "plan --from toy/log.csv TOY --metric auc --sequential",
+    "plan --from toy/log.csv TOY --metric auc --curve",
+    "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv",
+    "audit toy/negatives.csv --n-items 500",
+]
+
+
+def test_json_is_read_by_a_strict_parser(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "toy"]) == 0
+    for line in TABLES:
+        words = line.replace("TOY", "--n-items 480 --n-negatives 50 --no-replacement").split()
+        capsys.readouterr()
+        assert main([*words, "--format", "json", "--quiet"]) in (0, 1, 3)
+        assert strict(capsys.readouterr().out), line
+    assert main(["conformance", "sampled_metrics.conformance:exact", "-o", "found.json"]) == 0
+    assert {row["answer"] for row in strict(Path("found.json").read_text())} > {None, 1.0}
+    models = {
+        name: lambda users, items, of=of: of[np.ix_(users, items)]
+        for name, of in {"A": np.eye(9), "B": -np.eye(9)}.items()
+    }
+    raced = race(models, 9, 9, pd.DataFrame({"user": range(9), "item": range(9)}), metric="rr")
+    assert strict(raced.to_text("json"))
+    frame = pd.DataFrame({"a": [np.inf, -np.inf], "b": [np.float32(np.inf), None]})
+    frame = frame.astype({"b": object}).assign(c=[pd.NaT, pd.NA])
+    nothing = {"a": None, "b": None, "c": None}
+    assert strict(formatted(frame, "json")) == [nothing, nothing]
 
 
 def test_what_a_table_leaves_out_is_said_beside_it(
