@@ -175,8 +175,8 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     table_path = _table(arguments, files, [arguments.old, arguments.new])
     options = _given(arguments, "n_items n_negatives replacement confidence progress")
     verdict, comparison = gate(
-        arguments.old,
-        arguments.new,
+        _source(arguments.old, arguments),
+        _source(arguments.new, arguments),
         arguments.metric,
         assumption=_assumption(arguments),
         **options,
@@ -190,7 +190,8 @@ def _certificate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .log.read import read_log
 
     path = files.add(Path(arguments.out), [arguments.log])
-    log = read_log(arguments.log, **_given(arguments, "n_items n_negatives replacement"))
+    options = _given(arguments, "n_items n_negatives replacement")
+    log = read_log(_source(arguments.log, arguments), **options)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
     if arguments.pair:
         evaluation.compare(log, arguments.metric, **options).certificate(path, *arguments.pair)
@@ -326,7 +327,8 @@ def _opened(
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
         metric(name)
-    log_files = files_of(arguments.log)
+    is_run = bool(getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None))
+    log_files = files_of(arguments.log, any_suffix=is_run)
     inputs = [] if log_files is None else log_files.paths
     table_path, page_path = _table(arguments, files, inputs), None
     if arguments.report is not None:
@@ -334,7 +336,7 @@ def _opened(
 
         page_path = files.add(Path(arguments.report), inputs)
         import_figures()
-    if getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None):
+    if is_run:
         return _sub_corpus(arguments), table_path, page_path
     return _log(arguments), table_path, page_path
 
@@ -345,7 +347,7 @@ def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
     for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
         if getattr(arguments, name) is None:
             raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
-    for name in ("n_items", "n_negatives", "replacement", "adaptive"):
+    for name in ("n_items", "n_negatives", "replacement", "adaptive", "first_rank"):
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
     return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
@@ -355,20 +357,37 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .log.columns import SizeMissingError
     from .log.read import read_log
 
-    options = _given(arguments, "n_negatives replacement")
+    options, source = (
+        _given(arguments, "n_negatives replacement"),
+        _source(arguments.log, arguments),
+    )
     options["shared_negatives"] = arguments.shared_negatives or None
     options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.adaptive:
         options |= {"replacement": None, "protocol": _design(arguments)}
-        return read_log(arguments.log, **options)
+        return read_log(source, **options)
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
-            return read_log(arguments.log, n_items=None, **options)
+            return read_log(source, n_items=None, **options)
         except SizeMissingError as problem:
             if arguments.n_items is None or problem.column != "n_items":
                 raise
-    return read_log(arguments.log, n_items=arguments.n_items, **options)
+    return read_log(source, n_items=arguments.n_items, **options)
+
+
+def _source(path: str, arguments: argparse.Namespace) -> Any:
+    """The files of a log, or their rows with ranks from 1 where theirs count from 0."""
+    if arguments.first_rank is None:
+        return path
+    if path == "bundled":
+        raise ValueError("--first-rank must be left out with bundled, whose ranks count from 1")
+    from .loop import _of_table
+
+    frame, notes = _of_table(path, arguments.first_rank)
+    for note in notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return frame
 
 
 def _design(arguments: argparse.Namespace) -> Adaptive:

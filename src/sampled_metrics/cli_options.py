@@ -195,8 +195,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "included; also of the log, if it has no column of this name")
     else:
         add("LOG", LOG)
-        add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
-            "query, one sub-corpus of the relevant documents and a sample of the others")
+        add("--qrels FILE", "relevance judgements of TREC or BEIR: LOG holds TREC runs that rank, "
+            "for each query, one sub-corpus of the relevant documents and a sample of the others")
         add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
             "takes several sizes, and shows how a metric falls as the corpus grows")
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
@@ -219,6 +219,7 @@ def _design_options(add: partial[None]) -> None:
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
+    add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 
 def _assume_option(add: partial[None], *extras: str) -> None:

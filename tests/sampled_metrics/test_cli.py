@@ -340,6 +340,47 @@ def test_the_suffix_of_the_output_is_its_format(
     assert (log.parent / "t.csv").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
+RUNS = ["--qrels", "qrels.tsv", "--corpus-size", "90", "--quiet"]
+
+
+def test_compare_takes_a_pattern_and_a_folder_of_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "runs").mkdir()
+    for name, gain in (("good", 50), ("poor", 0)):
+        lines = [
+            f"q{query} Q0 d{i} 1 {(7 * i + query) % 40 + gain * (i == query)} {name}\n"
+            for query in range(30)
+            for i in range(40)
+        ]
+        (folder / "runs" / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    judged = [f"q{query}\td{query}\t1\n" for query in range(30)]
+    text = "".join(["query-id\tcorpus-id\tscore\n", *judged])
+    (folder / "qrels.tsv").write_text(text, encoding="utf-8")
+    for log in ("runs/*.txt", "runs"):
+        assert main(["compare", log, *RUNS, "--metric", "auc", "--format", "csv"]) == 0
+        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert {row["first"], row["second"]} == {"good", "poor"}
+    message = refused(["compare", "no*.txt", *RUNS, "--metric", "auc"], capsys)
+    assert "no*.txt must hold one file or more, got none" in message
+
+
+@pytest.mark.parametrize("name", ["rank", "position"])
+def test_ranks_may_count_from_zero(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranks = np.arange(60) % 11
+    for file, first in (("zero", 0), ("one", 1)):
+        pd.DataFrame({"user": range(60), name: ranks + first}).to_csv(f"{file}.csv", index=False)
+    words = [*SIZES, "--metrics", "rr", "--estimators", "naive", "--format", "csv", "--quiet"]
+    for file, first in (("zero", "0"), ("one", "1")):
+        assert main(["estimate", f"{file}.csv", *words, "--first-rank", first]) == 0
+        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert float(row["value"]) == pytest.approx((1 / (1 + ranks)).mean(), abs=1e-15)
+    message = refused(["estimate", "zero.csv", *words], capsys)
+    assert "--first-rank 0" in message
+
+
 @pytest.mark.some(12)
 @pytest.mark.parametrize(
     ("arguments", "said"),

@@ -512,8 +512,11 @@ def _of_spark(frame: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[user, *names, "count"])
 
 
-def files(source: object) -> Files | None:
-    """The files that a path, folder, pattern or list names; None if `source` is no path."""
+def files(source: object, any_suffix: bool = False) -> Files | None:
+    """The files that a path, folder, pattern or list names; None if `source` is no path.
+
+    Of a folder only CSV and Parquet files count, unless `any_suffix`.
+    """
     if isinstance(source, (str, Path)):
         name, locations = str(source), [source]
     elif isinstance(source, Sequence) and source:
@@ -531,7 +534,9 @@ def files(source: object) -> Files | None:
             pass
         elif path.is_dir():
             matches = sorted(
-                file for file in path.rglob("*") if file.is_file() and _is_part(file, path)
+                file
+                for file in path.rglob("*")
+                if file.is_file() and _is_part(file, path, any_suffix)
             )
         elif _PATTERN.search(str(location)):
             matches = sorted(
@@ -540,17 +545,19 @@ def files(source: object) -> Files | None:
                 if file.is_file()
             )
         if not matches:
-            raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
+            kinds = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
+            raise ValueError(f"{path} must hold {kinds}, got none")
         paths += matches
     roots = [Path(location) for location in locations]
     return Files(name, paths, [_keys(path, roots) for path in paths])
 
 
-def _is_part(path: Path, folder: Path) -> bool:
+def _is_part(path: Path, folder: Path, any_suffix: bool) -> bool:
     """Whether a file in a folder belongs to the log; engines mark other files by "_" or "."."""
     if any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
         return False
-    return path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+    is_table = path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+    return any_suffix or is_table
 
 
 def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
