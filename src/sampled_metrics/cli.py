@@ -39,8 +39,9 @@ LOG is a CSV or Parquet file with a row for each held-out item: recommender, use
 the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
 higher and the same; item, or instance, where a user has several; n_items and n_negatives where
 users differ in them. Names such as model and user_id are understood, and what is left out is
-named. "bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with
-100 negatives for each film.
+named. JSON lines are read, too, as are tabs or semicolons for commas, and a .npy file of ranks.
+"bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with 100
+negatives for each film.
 
 Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last three also without
 @K) and accuracy. hr and hitrate mean hit, mrr means rr, map means ap. Where a user has R relevant
