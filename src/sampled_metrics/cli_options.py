@@ -165,10 +165,11 @@ def rank_options(add: partial[None]) -> None:
 
 
 def audit_options(add: partial[None]) -> None:
-    add("NEGATIVES", "a file with columns user and item")
-    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1", required=True)
-    add("--positives FILE",
-        "items of a user that must not be among the negatives: columns user and item")
+    add("NEGATIVES", "a file with columns user and item, or that of NCF or S3-Rec")
+    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1, or 1 to N",
+        required=True)
+    add("--positives FILE", "items of a user that must not be among the negatives: columns user "
+        "and item, or NCF's ratings")
     add("--n-negatives M",
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
