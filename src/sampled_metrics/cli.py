@@ -44,7 +44,7 @@ named. JSON lines are read, too, as are tabs or semicolons for commas, and a .np
 negatives for each film.
 
 Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last three also without
-@K) and accuracy. hr and hitrate mean hit, mrr means rr, map means ap. Where a user has R relevant
+@K) and accuracy. hr and hits mean hit, mrr means rr, map means ap. Where a user has R relevant
 items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
 trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
 of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
