@@ -92,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
     0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
-    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``.
+    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``, or
+    for a value that differs in ``conformance``.
 
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
@@ -285,7 +286,7 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     print(textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False))
 
 
-def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
+def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .conformance import conformance, evaluator
     from .report.text import formatted
 
@@ -298,6 +299,7 @@ def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
     else:
         suffix = Path(arguments.output).suffix.lower()
         output_path.write_text(formatted(table, SUFFIXES.get(suffix, "csv")), encoding="utf-8")
+    return int((table["result"] == "differs").any())
 
 
 def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -598,7 +600,8 @@ COMMANDS = {
         "Try an evaluator of rankings on forty small cases with exact answers.",
         "The cases are ties, constant scores, cut-offs beyond the list, missing and repeated "
         "candidates, and scores that are no numbers. The function is called as f(scores, items, "
-        "relevant, metric), with a list for each user, and returns the mean over users.",
+        "relevant, metric), with a list for each user, and returns the mean over users. The exit "
+        "status is 1 if a value differs from the answer and from every known convention.",
         "sampled-metrics conformance sampled_metrics.conformance:exact",
     ),
     "doctor": _Command(_doctor, lambda add: None,
