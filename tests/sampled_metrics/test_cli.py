@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import evaluation, log_plans
+from sampled_metrics import doctor, evaluation, log_plans
 from sampled_metrics._files import FORMATS
 from sampled_metrics.cli import COMMANDS, main
 from sampled_metrics.log import read as logs
@@ -523,6 +523,25 @@ def test_without_matplotlib_there_is_no_report(
     arguments = ["estimate", "log.csv", *SIZES, *FEW, "--report", "out.html"]
     assert "needs matplotlib" in refused(arguments, capsys)
     assert not (log.parent / "out.html").exists()
+
+
+def test_a_broken_library_is_not_called_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "numpy.core.multiarray failed to import"
+    (folder / "pyarrow.py").write_text(f'raise AttributeError("{reason}")', encoding="utf-8")
+    assert main(["example", "toy"]) == 0
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    files = ["--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "toy/test.csv"]
+    capsys.readouterr()
+    said = f"pyarrow is installed but cannot be imported: {reason}"
+    assert said in refused(["rank", *files, "-o", "ranks.parquet"], capsys)
+    monkeypatch.setattr(doctor, "version", lambda name: "26.0")
+    assert main(["doctor"]) == 0
+    assert said in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "needs the library pyarrow" in refused(["rank", *files, "-o", "r.parquet"], capsys)
 
 
 def test_nothing_partial_is_left_and_what_was_there_stays(

@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import as_written, shortened
+from .._validate import as_written, shortened, unimported
 from .columns import Place, listed, meaning
 from .formats import copied, is_json, json_reader
 
@@ -224,8 +224,9 @@ class Table:
 def _import_duckdb() -> Any:
     try:
         import duckdb
-    except ImportError:
-        raise ImportError("files are read by the library duckdb: pip install duckdb") from None
+    except Exception as problem:  # a broken library raises any
+        sentence = "files are read by the library duckdb: pip install duckdb"
+        raise unimported("duckdb", problem, sentence) from None
     return duckdb
 
 
@@ -560,10 +561,9 @@ def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
 
 
 def need_pyarrow(kind: str = "a Parquet file") -> None:
-    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing."""
+    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
     try:
         import pyarrow  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
-        ) from None
+    except Exception as problem:  # beside an older NumPy it raises others than ImportError
+        sentence = f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        raise unimported("pyarrow", problem, sentence) from None
