@@ -160,3 +160,18 @@ def span(values: NDArray[Any]) -> str:
 def shortened(text: str, max_length: int = 60) -> str:
     """The beginning of a text that is too long for a sentence."""
     return text if len(text) <= max_length else text[: max_length - 3] + "..."
+
+
+def unimported(library: str, problem: BaseException, sentence: str) -> ImportError:
+    """The error about a library that is missing, in a sentence; or is there but broken, with why.
+
+    >>> str(unimported("zarr", ModuleNotFoundError("gone", name="zarr"), "install zarr"))
+    'install zarr'
+    >>> str(unimported("pyarrow", ImportError("needs numpy 2"), "install pyarrow"))
+    'pyarrow is installed but cannot be imported: needs numpy 2'
+    """
+    if isinstance(problem, ModuleNotFoundError) and problem.name == library:
+        return ImportError(sentence)
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    reason = shortened(lines[0] if lines else type(problem).__name__, 200)
+    return ImportError(f"{library} is installed but cannot be imported: {reason}")

@@ -12,6 +12,7 @@ one Kolmogorov-Smirnov test serves all users, and keeps its level.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ from ._validate import (
     integers,
 )
 from .log.columns import labelled, log_names, require_columns, warn_ignored, whole_numbers
+from .log.formats import lists
 from .log.inspection import LONG, OVERLAP, never_drawn_exponent, overlap
 from .log.sources import loaded
 from .results import Audit, table_of
@@ -65,13 +67,15 @@ def audit(
     ----------
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
         One row of negatives for each user; or columns user and item with one row for each draw.
-        Items are numbered from 0. Column names are understood as by
-        :func:`sampled_metrics.read_log`.
+        Items are numbered from 0, or from 1 to `n_items`. Column names are understood as by
+        :func:`sampled_metrics.read_log`. A file without a header may be that of NCF's negatives
+        ((user,item) and negatives, by tabs) or of S3-Rec's (a user and items, by blanks).
     n_items : int
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
         Items that must not be among a user's negatives: training items and the held-out item. A
-        matrix if `negatives` are an array, else columns user and item. Empty if users own no items.
+        matrix if `negatives` are an array, else columns user and item, or a file as for negatives
+        or of ratings (user, item, rating, time, by tabs). Empty if users own no items.
     n_negatives : int, optional
         The claimed number of negatives of each user, at least 1.
     replacement : bool, optional
@@ -595,29 +599,41 @@ def _draws(
             )
         user = np.repeat(np.arange(len(table)), table.shape[1])
         return user, table.ravel(), _matrix(positives, len(table), n_items), len(table)
-    labels, item = _columns(negatives, "negatives", n_items)
+    labels, item = _columns(negatives, "negatives")
     if positives is None:
+        item = _from_zero([item], n_items, "negatives")[0]
         codes, users = pd.factorize(labels)
         return codes, item, (codes[:0], item[:0]), len(users)
     if not isinstance(positives, (str, Path, pd.DataFrame)):
         raise ValueError("positives must have columns user and item, as negatives do")
-    positive_labels, positive_items = _columns(positives, "positives", n_items)
+    positive_labels, positive_items = _columns(positives, "positives")
+    item, positive_items = _from_zero([item, positive_items], n_items, "negatives and positives")
     codes, users = pd.factorize(pd.concat([labels, positive_labels], ignore_index=True))
     return codes[: item.size], item, (codes[item.size :], positive_items), len(users)
 
 
-def _columns(table: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
+def _columns(table: Any, name: str) -> tuple[pd.Series, IntArray]:
     """The user labels and item numbers of a table, checked."""
-    frame, source = loaded(table, name)
+    listed = None if isinstance(table, pd.DataFrame) else lists(Path(table))
+    frame, source = loaded(table, name) if listed is None else (listed, str(table))
     frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
     require_columns(frame, ("user", "item"), source)
     warn_ignored(frame.columns, source, ("user", "item"))
     item = whole_numbers(frame, "item", 0, source)
-    if item.max() >= n_items:
-        raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")
     user = labelled(frame, "user", source)
     assert user is not None  # the column is there
     return user, item
+
+
+def _from_zero(tables: list[IntArray], n_items: int, source: str) -> list[IntArray]:
+    """Item numbers from 0, where they count from 1 to n_items; refuse those beyond."""
+    low, high = min(item.min() for item in tables), max(item.max() for item in tables)
+    if low >= 1 and high == n_items:
+        warnings.warn(f"items of {source} are read as numbered from 1", stacklevel=4)
+        return [item - 1 for item in tables]
+    if high >= n_items:
+        raise ValueError(f"item must be < n_items = {n_items}, got {high} in {source}")
+    return tables
 
 
 def _matrix(positives: Any, n_users: int, n_items: int) -> tuple[IntArray, IntArray]:

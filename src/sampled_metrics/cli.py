@@ -39,11 +39,12 @@ LOG is a CSV or Parquet file with a row for each held-out item: recommender, use
 the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
 higher and the same; item, or instance, where a user has several; n_items and n_negatives where
 users differ in them. Names such as model and user_id are understood, and what is left out is
-named. "bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with
-100 negatives for each film.
+named. JSON lines are read, too, as are tabs or semicolons for commas, and a .npy file of ranks.
+"bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with 100
+negatives for each film.
 
 Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last three also without
-@K) and accuracy. hr and hitrate mean hit, mrr means rr, map means ap. Where a user has R relevant
+@K) and accuracy. hr and hits mean hit, mrr means rr, map means ap. Where a user has R relevant
 items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
 trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
 of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
@@ -91,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
     0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
-    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``.
+    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``, or
+    for a value that differs in ``conformance``.
 
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
@@ -175,8 +177,8 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     table_path = _table(arguments, files, [arguments.old, arguments.new])
     options = _given(arguments, "n_items n_negatives replacement confidence progress")
     verdict, comparison = gate(
-        arguments.old,
-        arguments.new,
+        _source(arguments.old, arguments),
+        _source(arguments.new, arguments),
         arguments.metric,
         assumption=_assumption(arguments),
         **options,
@@ -190,7 +192,8 @@ def _certificate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .log.read import read_log
 
     path = files.add(Path(arguments.out), [arguments.log])
-    log = read_log(arguments.log, **_given(arguments, "n_items n_negatives replacement"))
+    options = _given(arguments, "n_items n_negatives replacement")
+    log = read_log(_source(arguments.log, arguments), **options)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
     if arguments.pair:
         evaluation.compare(log, arguments.metric, **options).certificate(path, *arguments.pair)
@@ -283,8 +286,9 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     print(textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False))
 
 
-def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
+def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .conformance import conformance, evaluator
+    from .report.text import formatted
 
     sys.path.insert(0, os.getcwd())  # the evaluator may lie in the user's folder
     output_path = None if arguments.output is None else files.add(Path(arguments.output))
@@ -293,7 +297,9 @@ def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> None:
         print(table.drop(columns="error").to_string(index=False, na_rep="", float_format="%.6g"))
         print(", ".join(f"{n} {result}" for result, n in table["result"].value_counts().items()))
     else:
-        table.to_csv(output_path, index=False)
+        suffix = Path(arguments.output).suffix.lower()
+        output_path.write_text(formatted(table, SUFFIXES.get(suffix, "csv")), encoding="utf-8")
+    return int((table["result"] == "differs").any())
 
 
 def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -324,7 +330,8 @@ def _opened(
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
         metric(name)
-    log_files = files_of(arguments.log)
+    is_run = bool(getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None))
+    log_files = files_of(arguments.log, any_suffix=is_run)
     inputs = [] if log_files is None else log_files.paths
     table_path, page_path = _table(arguments, files, inputs), None
     if arguments.report is not None:
@@ -332,7 +339,7 @@ def _opened(
 
         page_path = files.add(Path(arguments.report), inputs)
         import_figures()
-    if getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None):
+    if is_run:
         return _sub_corpus(arguments), table_path, page_path
     return _log(arguments), table_path, page_path
 
@@ -343,7 +350,7 @@ def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
     for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
         if getattr(arguments, name) is None:
             raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
-    for name in ("n_items", "n_negatives", "replacement", "adaptive"):
+    for name in ("n_items", "n_negatives", "replacement", "adaptive", "first_rank"):
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
     return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
@@ -353,20 +360,37 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .log.columns import SizeMissingError
     from .log.read import read_log
 
-    options = _given(arguments, "n_negatives replacement")
+    options, source = (
+        _given(arguments, "n_negatives replacement"),
+        _source(arguments.log, arguments),
+    )
     options["shared_negatives"] = arguments.shared_negatives or None
     options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.adaptive:
         options |= {"replacement": None, "protocol": _design(arguments)}
-        return read_log(arguments.log, **options)
+        return read_log(source, **options)
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
-            return read_log(arguments.log, n_items=None, **options)
+            return read_log(source, n_items=None, **options)
         except SizeMissingError as problem:
             if arguments.n_items is None or problem.column != "n_items":
                 raise
-    return read_log(arguments.log, n_items=arguments.n_items, **options)
+    return read_log(source, n_items=arguments.n_items, **options)
+
+
+def _source(path: str, arguments: argparse.Namespace) -> Any:
+    """The files of a log, or their rows with ranks from 1 where theirs count from 0."""
+    if arguments.first_rank is None:
+        return path
+    if path == "bundled":
+        raise ValueError("--first-rank must be left out with bundled, whose ranks count from 1")
+    from .loop import _of_table
+
+    frame, notes = _of_table(path, arguments.first_rank)
+    for note in notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return frame
 
 
 def _design(arguments: argparse.Namespace) -> Adaptive:
@@ -576,7 +600,8 @@ COMMANDS = {
         "Try an evaluator of rankings on forty small cases with exact answers.",
         "The cases are ties, constant scores, cut-offs beyond the list, missing and repeated "
         "candidates, and scores that are no numbers. The function is called as f(scores, items, "
-        "relevant, metric), with a list for each user, and returns the mean over users.",
+        "relevant, metric), with a list for each user, and returns the mean over users. The exit "
+        "status is 1 if a value differs from the answer and from every known convention.",
         "sampled-metrics conformance sampled_metrics.conformance:exact",
     ),
     "doctor": _Command(_doctor, lambda add: None,

@@ -165,10 +165,11 @@ def rank_options(add: partial[None]) -> None:
 
 
 def audit_options(add: partial[None]) -> None:
-    add("NEGATIVES", "a file with columns user and item")
-    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1", required=True)
-    add("--positives FILE",
-        "items of a user that must not be among the negatives: columns user and item")
+    add("NEGATIVES", "a file with columns user and item, or that of NCF or S3-Rec")
+    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1, or 1 to N",
+        required=True)
+    add("--positives FILE", "items of a user that must not be among the negatives: columns user "
+        "and item, or NCF's ratings")
     add("--n-negatives M",
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
@@ -184,7 +185,7 @@ def example_options(add: partial[None]) -> None:
 
 def conformance_options(add: partial[None]) -> None:
     add("EVALUATOR", "MODULE:FUNCTION, from this folder or from what is installed")
-    add("-o,--output OUTPUT", "write the table to a CSV file, with the errors")
+    add("-o,--output OUTPUT", "write the table, with the errors, to a .csv, .json or .md file")
 
 
 def _log_options(add: partial[None], *, plan: bool = False) -> None:
@@ -195,8 +196,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "included; also of the log, if it has no column of this name")
     else:
         add("LOG", LOG)
-        add("--qrels FILE", "relevance judgements of TREC: LOG is a TREC run that ranks, for each "
-            "query, one sub-corpus of the relevant documents and a sample of the others")
+        add("--qrels FILE", "relevance judgements of TREC or BEIR: LOG holds TREC runs that rank, "
+            "for each query, one sub-corpus of the relevant documents and a sample of the others")
         add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
             "takes several sizes, and shows how a metric falls as the corpus grows")
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
@@ -219,6 +220,7 @@ def _design_options(add: partial[None]) -> None:
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
+    add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 
 def _assume_option(add: partial[None], *extras: str) -> None:

@@ -19,6 +19,8 @@ from .log.read import read_log
 
 #: Evaluators may compute in single precision.
 _TOLERANCE = 1e-6
+#: The result of a metric that an evaluator lacks.
+NOT_THERE = "not there"
 
 Evaluator = Callable[[list[list[float]], list[list[int]], list[list[int]], str], float]
 
@@ -79,14 +81,16 @@ def conformance(evaluate: Evaluator) -> pd.DataFrame:
     ----------
     evaluate : callable
         Called as ``evaluate(scores, items, relevant, metric)`` with lists as in :class:`Case`, one
-        for each user, it returns the metric's mean over users. What it raises counts as a refusal.
+        for each user, it returns the metric's mean over users. What it raises counts as a refusal,
+        except NotImplementedError, by which it says that it lacks the metric.
 
     Returns
     -------
     pandas.DataFrame
         A row for each case: case, kind, metric, answer (NaN if it should be refused), value (NaN if
         it was), result and error. The result is "exact"; "refused", which is right where there is
-        no answer; the name of a convention; or "differs". The error is what was raised.
+        no answer; "not there" if the evaluator lacks the metric; the name of a convention; or
+        "differs". The error is what was raised.
 
     Examples
     --------
@@ -103,18 +107,18 @@ def conformance(evaluate: Evaluator) -> pd.DataFrame:
     """
     rows = []
     for case in cases():
-        value = math.nan
+        value, reason, lacking = math.nan, "", False
         try:
             value = float(evaluate(case.scores, case.items, case.relevant, case.metric))
         except Exception as problem:
             reason = f"{type(problem).__name__}: {problem}"
-        else:
-            reason = ""
+            lacking = isinstance(problem, NotImplementedError)
         rows.append(
             {
                 "case": case.name, "kind": case.kind, "metric": case.metric,
                 "answer": math.nan if case.answer is None else case.answer,
-                "value": value, "result": _result(case, value), "error": reason,
+                "value": value, "result": NOT_THERE if lacking else _result(case, value),
+                "error": reason,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

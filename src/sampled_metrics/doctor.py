@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
 import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that it is listed too
 from threadpoolctl import threadpool_info
+
+from ._validate import unimported
 
 #: What libraries of linear algebra read of the environment.
 _SET_BY_USERS = ("OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -48,7 +51,14 @@ def _name(requirement: str) -> str:
 
 
 def _version(name: str) -> str | None:
+    """The version of a package, and why it cannot be imported; None if it is missing."""
     try:
-        return version(name)
+        found = version(name)
     except PackageNotFoundError:
         return None
+    module = name.replace("-", "_")
+    try:
+        import_module(module)
+    except Exception as problem:  # a broken library raises any
+        return f"{found}, {unimported(module, problem, f'but there is no module {module}')}"
+    return found

@@ -385,7 +385,7 @@ def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
 
 def _of_table(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Rows of a log from a long table, and notes on the columns that have other names."""
-    frame, _ = loaded(source, "scores")
+    frame, place = loaded(source, "scores")
     keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}
     known = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
     renamed = {name: key for name, key in keys.items() if key and key not in known}
@@ -396,9 +396,9 @@ def _of_table(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[
     if "score" in frame.columns:
         frame = from_scores(frame)
     if first_rank is not None:
-        require_columns(frame, ["rank"], "scores")
+        require_columns(frame, ["rank"], place)
         first = integer(first_rank, "first_rank", 0, 1)
-        frame = frame.assign(rank=whole_numbers(frame, "rank", first, "scores") + 1 - first)
+        frame = frame.assign(rank=whole_numbers(frame, "rank", first, place) + 1 - first)
     return frame, notes
 
 

@@ -28,7 +28,7 @@ CUTOFF = {
     "hit": "must",
     "accuracy": "no",
 }
-#: Names in RecBole, RecTools, ranx, trec_eval and ir_measures, without "_" and "-".
+#: Names in RecBole, RecTools, ranx, trec_eval, ir_measures and PyKEEN, without "_" and "-".
 _OTHER_NAMES = {
     "p": "precision",
     "r": "recall",
@@ -36,6 +36,9 @@ _OTHER_NAMES = {
     "mrr": "rr",
     "reciprank": "rr",
     "reciprocalrank": "rr",
+    "inverseharmonicmeanrank": "rr",
+    "h": "hit",
+    "hits": "hit",
     "hr": "hit",
     "hitrate": "hit",
     "hitratio": "hit",
@@ -368,9 +371,9 @@ def metric(name: str | Metric) -> Metric:
         whole k of at least 1. For one relevant item "rr" equals "ap", "hit@k" equals "recall@k" and
         "accuracy" equals "recall@1" (krichene2020, section 3.1).
 
-        Other names are understood, too: "p" for precision, "r" for recall, "hr", "hit_rate",
-        "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr, and
-        trec_eval's "P_10", "recall_10", "success_10" and "ndcg_cut_10".
+        Other names are understood, too: "p" for precision, "r" for recall, "hr", "hits",
+        "hit_rate", "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr,
+        trec_eval's "P_10", "recall_10", "success_10" and "ndcg_cut_10", and "hits_at_10".
 
     Returns
     -------
@@ -424,6 +427,7 @@ def _named(name: str) -> Metric:
     """:func:`metric` of a string, cached."""
     trec_match = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
     spelling = "@".join(trec_match.groups()) if trec_match else name.lower()
+    spelling = re.sub(r"[_ ]at(@| +(?=[0-9]))", "@", spelling)  # such as hits_at_10
     kind, separator, cutoff = (part.strip() for part in spelling.partition("@"))
     if separator and not re.fullmatch(r"-?[0-9]{1,18}", cutoff):
         raise ValueError(

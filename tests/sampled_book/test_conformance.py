@@ -9,7 +9,7 @@ import pytest
 
 import generated
 from sampled_book.experiments import conformance
-from sampled_metrics.conformance import Case, cases
+from sampled_metrics.conformance import NOT_THERE, Case, cases
 
 PAGE = Path(__file__).parents[2] / "book/library/conformance.md"
 CASES = {case.name: case for case in cases()}
@@ -31,7 +31,7 @@ def test_each_library_was_tried_on_each_case_by_one_version() -> None:
 
 
 def test_the_results_name_the_values() -> None:
-    for row in BUNDLED[BUNDLED["result"] != conformance.NOT_THERE].itertuples():
+    for row in BUNDLED[BUNDLED["result"] != NOT_THERE].itertuples():
         case = CASES[row.case]
         if row.result == "refused":
             assert math.isnan(row.value)
@@ -41,7 +41,7 @@ def test_the_results_name_the_values() -> None:
         else:
             expected = case.answer if row.result == "exact" else case.conventions[row.result]
             assert row.value == pytest.approx(expected, abs=2e-6)
-    assert BUNDLED.loc[BUNDLED["result"] == conformance.NOT_THERE, "value"].isna().all()
+    assert BUNDLED.loc[BUNDLED["result"] == NOT_THERE, "value"].isna().all()
 
 
 def test_scikit_learn_still_does_this(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +96,7 @@ def test_each_kind_in_which_a_library_differs_has_a_line_of_source_or_a_reason()
     differs = {
         (row.library, CASES[row.case].kind)
         for row in BUNDLED.itertuples()
-        if row.result != conformance.NOT_THERE and not right(CASES[row.case], row.value)
+        if row.result != NOT_THERE and not right(CASES[row.case], row.value)
     }
     explained = {
         (row.library, kind) for row in SOURCES.itertuples() for kind in row.kinds.split(";")

@@ -1,5 +1,7 @@
 """The audit of negatives: counts by hand, levels by simulation, alarms on what is wrong."""
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -288,6 +290,41 @@ def test_tables_are_read_as_arrays_are(tmp_path):
     assert shuffled_table["statistic"].tolist()[:5] == pytest.approx(
         expected["statistic"].tolist()[:5]
     )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_files_without_a_header_are_read_as_the_table(tmp_path, first):
+    negatives, n_items, positives = claimed(4)
+    negatives[0, 0] = n_items - 1  # so that the last item, and the first, show the numbering
+    table = pd.DataFrame({"user": np.repeat(np.arange(150), 12), "item": negatives.ravel()})
+    owned = pd.DataFrame(dict(zip(("user", "item"), positives.nonzero(), strict=True)))
+    right = audit(table, n_items, owned)
+    rows = [(user, items) for user, items in enumerate((negatives + first).tolist())]
+    texts = {
+        "ncf": [f"({u},{first + u % 9})\t" + "\t".join(map(str, items)) for u, items in rows],
+        "s3rec": [f"{u} " + " ".join(map(str, items)) for u, items in rows],
+        "rating": [f"{u}\t{i + first}\t5\t978824268" for u, i in owned.itertuples(index=False)],
+        "plain": [f"{u}\t{i + first}\t4.5" for u, i in owned.itertuples(index=False)],
+    }
+    by_user = owned.groupby("user")["item"].agg(list)
+    texts["lists"] = [" ".join(map(str, [u, *np.add(of, first)])) for u, of in by_user.items()]
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    for drawn in ("ncf", "s3rec"):
+        for held in ("rating", "plain", "lists"):
+            with contextlib.ExitStack() as stack:
+                if first:
+                    words = "items of negatives and positives are read as numbered from 1"
+                    stack.enter_context(pytest.warns(UserWarning, match=words))
+                found = audit(tmp_path / drawn, n_items, str(tmp_path / held))
+            pd.testing.assert_frame_equal(found, right)
+
+
+def test_a_list_with_another_line_is_refused(tmp_path):
+    path = tmp_path / "ml.test.negative"
+    path.write_text("(0,25)\t3\t4\n(1,2)\t7\tx\n")
+    with pytest.raises(ValueError, match=r"lines like its first.* got '\(1,2\)\\t7\\tx' in line 2"):
+        audit(path, 30)
 
 
 def test_other_names_of_the_columns_are_understood_and_others_named():

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import evaluation, log_plans
+from sampled_metrics import doctor, evaluation, log_plans
 from sampled_metrics._files import FORMATS
 from sampled_metrics.cli import COMMANDS, main
 from sampled_metrics.log import read as logs
@@ -26,6 +26,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import html as report
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result
+from sampled_metrics.sequential import race
 from tests.reference import bundled_ranks, write_log
 
 pytestmark = pytest.mark.words
@@ -235,6 +236,51 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     assert [float(row["value"]) for row in rows] == frame["value"].tolist()
 
 
+def strict(text: str) -> list[dict[str, object]]:
+    """The rows of a text by a parser that refuses Infinity and NaN, as other languages do."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"not JSON: {constant}")
+
+    rows: list[dict[str, object]] = json.loads(text, parse_constant=refuse)
+    return rows
+
+
+#: A command of each kind with a table.
+TABLES = [
+    "estimate toy/log.csv TOY --metrics auc rr --no-identification",
+    "estimate toy/log.csv TOY --metrics auc --all",
+    "compare toy/log.csv TOY --metric auc",
+    "gate toy/old.csv toy/new.csv TOY --metric auc",
+    "published toy/table.csv TOY --users 300",
+    "plan --from toy/log.csv TOY --metric auc --sequential",
+    "plan --from toy/log.csv TOY --metric auc --curve",
+    "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv",
+    "audit toy/negatives.csv --n-items 500",
+]
+
+
+def test_json_is_read_by_a_strict_parser(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "toy"]) == 0
+    for line in TABLES:
+        words = line.replace("TOY", "--n-items 480 --n-negatives 50 --no-replacement").split()
+        capsys.readouterr()
+        assert main([*words, "--format", "json", "--quiet"]) in (0, 1, 3)
+        assert strict(capsys.readouterr().out), line
+    assert main(["conformance", "sampled_metrics.conformance:exact", "-o", "found.json"]) == 0
+    assert {row["answer"] for row in strict(Path("found.json").read_text())} > {None, 1.0}
+    models = {
+        name: lambda users, items, of=of: of[np.ix_(users, items)]
+        for name, of in {"A": np.eye(9), "B": -np.eye(9)}.items()
+    }
+    raced = race(models, 9, 9, pd.DataFrame({"user": range(9), "item": range(9)}), metric="rr")
+    assert strict(raced.to_text("json"))
+    frame = pd.DataFrame({"a": [np.inf, -np.inf], "b": [np.float32(np.inf), None]})
+    frame = frame.astype({"b": object}).assign(c=[pd.NaT, pd.NA])
+    nothing = {"a": None, "b": None, "c": None}
+    assert strict(formatted(frame, "json")) == [nothing, nothing]
+
+
 def test_what_a_table_leaves_out_is_said_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,6 +338,47 @@ def test_the_suffix_of_the_output_is_its_format(
     mask = os.umask(0)
     os.umask(mask)
     assert (log.parent / "t.csv").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+RUNS = ["--qrels", "qrels.tsv", "--corpus-size", "90", "--quiet"]
+
+
+def test_compare_takes_a_pattern_and_a_folder_of_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "runs").mkdir()
+    for name, gain in (("good", 50), ("poor", 0)):
+        lines = [
+            f"q{query} Q0 d{i} 1 {(7 * i + query) % 40 + gain * (i == query)} {name}\n"
+            for query in range(30)
+            for i in range(40)
+        ]
+        (folder / "runs" / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    judged = [f"q{query}\td{query}\t1\n" for query in range(30)]
+    text = "".join(["query-id\tcorpus-id\tscore\n", *judged])
+    (folder / "qrels.tsv").write_text(text, encoding="utf-8")
+    for log in ("runs/*.txt", "runs"):
+        assert main(["compare", log, *RUNS, "--metric", "auc", "--format", "csv"]) == 0
+        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert {row["first"], row["second"]} == {"good", "poor"}
+    message = refused(["compare", "no*.txt", *RUNS, "--metric", "auc"], capsys)
+    assert "no*.txt must hold one file or more, got none" in message
+
+
+@pytest.mark.parametrize("name", ["rank", "position"])
+def test_ranks_may_count_from_zero(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranks = np.arange(60) % 11
+    for file, first in (("zero", 0), ("one", 1)):
+        pd.DataFrame({"user": range(60), name: ranks + first}).to_csv(f"{file}.csv", index=False)
+    words = [*SIZES, "--metrics", "rr", "--estimators", "naive", "--format", "csv", "--quiet"]
+    for file, first in (("zero", "0"), ("one", "1")):
+        assert main(["estimate", f"{file}.csv", *words, "--first-rank", first]) == 0
+        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert float(row["value"]) == pytest.approx((1 / (1 + ranks)).mean(), abs=1e-15)
+    message = refused(["estimate", "zero.csv", *words], capsys)
+    assert "--first-rank 0" in message
 
 
 @pytest.mark.some(12)
@@ -436,6 +523,25 @@ def test_without_matplotlib_there_is_no_report(
     arguments = ["estimate", "log.csv", *SIZES, *FEW, "--report", "out.html"]
     assert "needs matplotlib" in refused(arguments, capsys)
     assert not (log.parent / "out.html").exists()
+
+
+def test_a_broken_library_is_not_called_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "numpy.core.multiarray failed to import"
+    (folder / "pyarrow.py").write_text(f'raise AttributeError("{reason}")', encoding="utf-8")
+    assert main(["example", "toy"]) == 0
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    files = ["--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "toy/test.csv"]
+    capsys.readouterr()
+    said = f"pyarrow is installed but cannot be imported: {reason}"
+    assert said in refused(["rank", *files, "-o", "ranks.parquet"], capsys)
+    monkeypatch.setattr(doctor, "version", lambda name: "26.0")
+    assert main(["doctor"]) == 0
+    assert said in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "needs the library pyarrow" in refused(["rank", *files, "-o", "r.parquet"], capsys)
 
 
 def test_nothing_partial_is_left_and_what_was_there_stays(

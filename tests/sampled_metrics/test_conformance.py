@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from sampled_metrics.cli import main
@@ -91,7 +92,8 @@ def optimistic(scores, items, relevant, metric):  # type: ignore[no-untyped-def]
     [
         (optimistic, "constant scorer, relevant item first", "best place"),
         (optimistic, "one relevant item, reciprocal rank", "exact"),
-        (optimistic, "auc", "refused"),
+        (optimistic, "auc", "not there"),
+        (lambda *_: None, "auc", "refused"),
         (lambda *_: 0.123, "auc", "differs"),
         (lambda *_: math.nan, "no user has a relevant item", "refused"),
         (lambda *_: 0.0, "no user has a relevant item", "counted as 0"),
@@ -103,14 +105,31 @@ def test_what_an_evaluator_does_is_named(
     assert conformance(evaluate).set_index("case").loc[case, "result"] == result
 
 
+def by_one_argsort(scores, items, relevant, metric):  # type: ignore[no-untyped-def]
+    """The common mistake: the order of the items is taken for their ranks."""
+    values = []
+    for of, names, wanted in zip(scores, items, relevant, strict=True):
+        order = np.argsort(-np.array(of), kind="stable")
+        places = sorted(1 + int(order[names.index(item)]) for item in wanted)
+        values.append(value(metric, places, len(wanted), len(of)))
+    return float(np.mean([float(each) for each in values]))
+
+
+def test_one_argsort_for_two_is_found_on_plain_cases() -> None:
+    found = conformance(by_one_argsort).set_index("case")
+    assert (found.loc[found["kind"] == "plain", "result"] == "differs").all()
+    assert found.loc["mean over users", "result"] == "differs"
+
+
 def test_the_command_takes_a_function_from_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "theirs.py").write_text("def evaluate(scores, items, relevant, metric): return 1\n")
     monkeypatch.chdir(tmp_path)
-    assert main(["conformance", "theirs:evaluate"]) == 0
+    assert main(["conformance", "theirs:evaluate"]) == 1  # some values differ
     assert "best place" in capsys.readouterr().out
-    assert main(["conformance", "theirs:evaluate", "-o", "table.csv"]) == 0
+    assert main(["conformance", "theirs:evaluate", "-o", "table.csv"]) == 1
+    assert main(["conformance", "sampled_metrics.conformance:exact"]) == 0
     lines = (tmp_path / "table.csv").read_text().splitlines()
     assert len(lines) == 41
     assert lines[0] == "case,kind,metric,answer,value,result,error"

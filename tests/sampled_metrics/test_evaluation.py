@@ -1409,6 +1409,29 @@ def test_ranks_that_no_sample_leads_to_are_refused():
         compare(pair, "ap", replacement=log.replacement)
 
 
+def test_ranks_that_were_cut_are_named():
+    rng = np.random.default_rng(0)
+    ranks = 1 + rng.binomial(50, rng.beta(0.7, 2, 800))
+    estimate(log_of(ranks, n_items=1_000, n_negatives=50), ["recall@10"])  # is possible
+    cut = log_of(np.minimum(ranks, 11), n_items=1_000, n_negatives=50)
+    message = "rank 11 is the last and has many users, as if all ranks beyond 10 were written as 11"
+    with pytest.raises(ValueError, match=message):
+        estimate(cut, ["recall@10"])
+
+
+def test_an_inverted_log_is_named_and_quotes_nothing_below_zero():
+    rng = np.random.default_rng(0)
+    ranks = 1 + rng.binomial(100, rng.beta(8, 1.5, 800))
+    for inverted in (True, False):
+        log = log_of(ranks if inverted else 102 - ranks, n_items=2_000, n_negatives=100)
+        found = evaluation.estimate(log, ["recall@10", "auc"])
+        said = [note for note in found.notes if "may be inverted" in note]
+        assert len(said) == inverted
+        quotes = found.frame.set_index("metric")["quote"]
+        assert not any("-" in quote for quote in quotes)
+        assert quotes["recall@10"].startswith("0.000 (0.000") == inverted
+
+
 EDGES = {
     "two users": two([1, 3], [2, 10]),
     "two users alike": two([1, 1], [10, 10]),

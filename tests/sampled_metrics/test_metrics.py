@@ -154,6 +154,9 @@ FROM_LIBRARIES = {
     "trec_eval": "success_10 recip_rank map recall_10 ndcg_cut_10 P_10",
     "ir_measures": "Success@10 RR@10 AP@10 R@10 nDCG@10 P@10",
     "papers": "HR@10 MRR MAP Recall@10 NDCG@10 P@10",
+    "PyKEEN and MTEB": "hits_at_10 inverse_harmonic_mean_rank map_at_10 recall_at_10 ndcg_at_10 "
+    "precision_at_10",
+    "link prediction": "Hits@10 MRR map recall@10 ndcg@10 precision@10",
 }
 
 

@@ -300,6 +300,23 @@ def test_numbers_that_belong_together_up_to_rounding_pass():
     assert published.checks["together"].item()
 
 
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [("Hits@10", "0.444"), ("H@10", "44.4%"), ("hits_at_10", "0.444"), ("Precision@10", "0.0444")],
+)
+def test_hits_and_precision_say_the_same_of_one_relevant_item(column, cell):
+    options = {"n_items": 1_000, "n_negatives": 100, "users": 500, "replacement": False}
+    right, bounds = (
+        sm.published(
+            pd.DataFrame({"method": ["A"], name: [value]}), metrics=["recall@5"], **options
+        )
+        for name, value in (("HR@10", "0.444"), (column, cell))
+    )
+    assert not bounds.notes
+    ends = ["low", "high"]
+    assert_allclose(bounds.frame[ends], right.frame[ends], rtol=1e-9)
+
+
 def test_numbers_that_no_true_ranks_lead_to():
     # One negative above the item of every user: no rank of 1,000 does that.
     cells = {"HR_1": ["0.000"], "HR_2": ["1.000"]}

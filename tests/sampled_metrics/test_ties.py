@@ -112,3 +112,11 @@ def test_a_tied_item_is_at_each_of_its_places_as_often() -> None:
         for place in range(n_better, n_better + n_tied + 1):
             expected[place] += n_users / (n_tied + 1)
     assert spread_ties(better, tied, count, 12) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_place_without_an_item_has_nothing_of_the_others_rounding() -> None:
+    better, tied = np.array([0, 1, 1, 7]), np.array([2, 0, 1, 0])
+    for weight in np.random.default_rng(0).random((50, 4)):
+        shares = spread_ties(better, tied, weight, 9)
+        assert (shares[[3, 4, 5, 6, 8]] == 0).all()
+        assert shares[[0, 1, 2, 7]].min() > 0

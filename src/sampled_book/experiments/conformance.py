@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sampled_metrics.conformance import Evaluator, cases, conformance
+from sampled_metrics.conformance import NOT_THERE, Evaluator, cases, conformance
 
 from ..data import bundle
 
@@ -38,8 +38,6 @@ from ..data import bundle
 BUNDLE = Path(__file__).parents[1] / "data" / "conformance.csv"
 #: Where in the libraries' source the results that are not exact come from.
 SOURCES = BUNDLE.with_name("conformance_sources.csv")
-#: The result of a case that a library's evaluator cannot be asked.
-NOT_THERE = "not there"
 
 _Scores = list[list[float]]
 _Items = list[list[int]]
@@ -79,14 +77,13 @@ def tried(library: str) -> pd.DataFrame:
     problem = found["error"]
     if (broken := problem.str.match("ImportError|ModuleNotFoundError")).any():
         raise ImportError(f"{library}: {problem[broken].iloc[0]}")
-    absent = problem.str.startswith("NotImplementedError")
     return pd.DataFrame(
         {
             "library": library,
             "version": version(library),
             "case": found["case"],
             "value": found["value"],
-            "result": found["result"].mask(absent, NOT_THERE),
+            "result": found["result"],
         }
     )
 

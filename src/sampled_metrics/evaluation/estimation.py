@@ -433,6 +433,12 @@ def _one_row_each(
                         f"the {percent(confidence)} interval, so it is wrong if the interval is "
                         "right"
                     )
+                if metric.kind == "auc" and interval.high < 0.5:
+                    notes.append(
+                        f"the AUC of {shortened(recommender)} is below one half, worse than a "
+                        "random order: scores or ranks may be inverted (the highest score, or rank "
+                        "1, is the best)"
+                    )
                 shortest_width = np.nan
                 if with_shortest and interval.assumption:
                     shortest_width = ranges.shortest(

@@ -80,7 +80,7 @@ def _by_weights(
         raise ValueError("with weighted negatives each user must have one held-out item")
     for name in names:
         counts = sample.counts[name].astype(float)
-        with contradiction_noted(name, assumption, notes):
+        with contradiction_noted(sample, name, assumption, notes):
             interval = identification.of_ties(
                 sample.better, sample.tied, counts, protocol, metric, confidence, assumption
             )
@@ -107,7 +107,7 @@ def _by_bets(
     built_bets = bets.build(parts, assumption, log_evidence_needed, max(sample.users.values()))
     bet_values = built_bets.values(sample.bet_rows)
     for name in names:
-        with contradiction_noted(name, assumption, notes):
+        with contradiction_noted(sample, name, assumption, notes):
             evidence = sample.evidence(built_bets, bet_values, name)
             if sample.one_row_per_user:
                 counts = sample.counts[name]
@@ -139,7 +139,7 @@ def compatible(
     refutations = bets.refutations(parts, assumption, sample.bet_rows, counts)
     compatible_names = []
     for name, refutation in zip(names, refutations, strict=True):
-        with contradiction_noted(name, assumption, notes):
+        with contradiction_noted(sample, name, assumption, notes):
             identification.check(refutation, assumption, confidence, n_checks=n_checks)
             compatible_names.append(name)
     return compatible_names
@@ -147,7 +147,7 @@ def compatible(
 
 @contextmanager
 def contradiction_noted(
-    name: str, assumption: Assumption | None, notes: list[str]
+    sample: Sample, name: str, assumption: Assumption | None, notes: list[str]
 ) -> Iterator[None]:
     """Turn a contradicted assumption into a note.
 
@@ -158,7 +158,14 @@ def contradiction_noted(
     except identification.IncompatibleError as problem:
         message = f"the ranks of {shortened(name)} {problem.contradiction}"
         if assumption is None:
-            raise ValueError(f"{message}: check n_items, n_negatives and replacement") from None
+            hint = "check n_items, n_negatives and replacement"
+            if (last := sample.cut_at(name)) is not None:
+                hint = (
+                    f"rank {last} is the last and has many users, as if all ranks beyond "
+                    f"{last - 1} were written as {last}, but a log needs the rank among all "
+                    "candidates"
+                )
+            raise ValueError(f"{message}: {hint}") from None
         notes.append(message)
 
 
@@ -183,8 +190,10 @@ def holds(interval: Range, value: float) -> bool:
 def quoted(value: float, interval: Range) -> str:
     """Text to quote: the estimate with its interval; the interval alone if it excludes that.
 
-    >>> quoted(0.0381, Range(0.0252, 0.0926))
-    '0.038 (0.025 to 0.093)'
+    A negative estimate, which has no meaning as a metric, is quoted as 0.
+
+    >>> quoted(0.0381, Range(0.0252, 0.0926)), quoted(-1e-16, Range(0.0, 0.011))
+    ('0.038 (0.025 to 0.093)', '0.000 (0.000 to 0.011)')
     """
     if np.isnan(interval.low):
         return ""
@@ -192,4 +201,4 @@ def quoted(value: float, interval: Range) -> str:
     if np.isnan(value) or not holds(interval, value):
         return written
     digits = len(written.split()[0].partition(".")[2])
-    return f"{value:.{digits}f} ({written})"
+    return f"{np.clip(value, 0.0, 1.0) + 0.0:.{digits}f} ({written})"

@@ -257,7 +257,7 @@ def estimate(
                     "possible_high": high,
                     "assumption": NONE,
                     "warrant": LARGE_SAMPLE,
-                    "quote": f"{value:.3f} ({_ranges.written(low, high)})",
+                    "quote": f"{np.clip(value, 0.0, 1.0) + 0.0:.3f} ({_ranges.written(low, high)})",
                     "users": len(log.queries),
                 }
             )

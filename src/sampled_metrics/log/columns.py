@@ -32,6 +32,8 @@ _SYNONYMS = {
     "n_negatives": "numnegatives",
 }
 
+#: What to do about ranks that count from 0.
+_FROM_ZERO = ": if the best rank is 0, say --first-rank 0, or first_rank=0 to evaluate"
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -157,6 +159,8 @@ def check_columns(names: list[Any], source: str) -> None:
     if absent:
         matches = difflib.get_close_matches(absent[0], map(str, names), n=1, cutoff=0.3)
         hint = f" (is it {as_written(matches[0])}?)" if matches and matches[0] not in INPUT else ""
+        if "rank" in absent and "position" in names:
+            hint = " (if it is position, --first-rank 0 or 1 says which position is the best)"
         raise ValueError(
             f"{source} must have the columns {schema}: there is no {absent[0]}{hint}, got {columns}"
         )
@@ -231,7 +235,10 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
             is_invalid, source, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
         )
         values = numeric.astype(np.int64)
-    refuse_first(values < low, source, lambda row: f"{key} must be >= {low}, got {values[row]}")
+    hint = _FROM_ZERO if key == "rank" and low == 1 and values.min(initial=1) == 0 else ""
+    refuse_first(
+        values < low, source, lambda row: f"{key} must be >= {low}, got {values[row]}", hint
+    )
     if values.dtype.kind == "u" and values.max() > 2**62:
         raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
     return values

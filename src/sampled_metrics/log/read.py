@@ -63,7 +63,8 @@ def read_log(
     Parameters
     ----------
     source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
-        A CSV file (also .csv.gz) or Parquet file; several files with the same columns (a list, a
+        A CSV file (also .csv.gz; with commas, tabs or semicolons), Parquet file, or file of JSON
+        lines, or an array of ranks in a .npy file; several files with the same columns (a list, a
         folder, or a pattern such as ``"log/*.parquet"``), where folders named like recommender=ALS
         give a column; a data frame; or "bundled" for the log that comes with the package. It has a
         row for each held-out item, with the columns

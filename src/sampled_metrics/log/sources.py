@@ -28,9 +28,9 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import is_pipe, read_pipe
-from .._validate import as_written, shortened
+from .._validate import as_written, shortened, unimported
 from .columns import Place, listed, meaning
+from .formats import copied, is_json, json_reader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ _MAGIC = b"PAR1"
 _MOST_BYTES, _MOST_COLUMNS = 2_000_000, 5_000
 _PATTERN = re.compile(r"[*?\[]")
 #: Fixed CSV options: DuckDB must not guess the dialect.
-_CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
+_CSV = "quote = '\"', escape = '\"', header = true"
 _TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
 #: Text in number columns that DuckDB misreads: 0x3 and 0b11 as integers, 25e-1 rounded, and nan as
 #: a missing value. `_ODD` are parts of such text in lower case.
@@ -75,7 +75,7 @@ class Files:
     def opened(self) -> Iterator[Table]:
         """The table, while DuckDB is open."""
         with tempfile.TemporaryDirectory() as folder, _duckdb(self.name) as connection:
-            copies = [_copied(path, Path(folder)) for path in self.paths]
+            copies = [copied(path, Path(folder)) for path in self.paths]
             table = None
             for sample_size in _SAMPLES:  # retry if a later row does not have the inferred type
                 with suppress(_import_duckdb().ConversionException):
@@ -224,8 +224,9 @@ class Table:
 def _import_duckdb() -> Any:
     try:
         import duckdb
-    except ImportError:
-        raise ImportError("files are read by the library duckdb: pip install duckdb") from None
+    except Exception as problem:  # a broken library raises any
+        sentence = "files are read by the library duckdb: pip install duckdb"
+        raise unimported("duckdb", problem, sentence) from None
     return duckdb
 
 
@@ -259,17 +260,6 @@ def _duckdb(name: str) -> Iterator[Any]:
             connection.close()
 
 
-def _copied(path: Path, folder: Path) -> Path:
-    """The file, or a copy of what a pipe holds: files are read several times."""
-    if not is_pipe(path):
-        return path
-    copy = folder / str(len(list(folder.iterdir())))
-    with copy.open("wb") as file:
-        for block in read_pipe(path):
-            file.write(block)
-    return copy
-
-
 def _part(
     connection: Any, path: Path, copy: Path, keys: Mapping[str, str], sample_size: int
 ) -> _Part:
@@ -284,6 +274,7 @@ def _part(
     if not first_bytes:
         raise ValueError(f"{path} must hold one row or more, got an empty file")
     is_parquet = path.suffix.lower() in _PARQUET or first_bytes == _MAGIC
+    file_type = "whole Parquet" if is_parquet else "JSON" if is_json(copy) else "CSV"
     try:
         if is_parquet:
             reader = "read_parquet(?, hive_partitioning = false)"
@@ -293,12 +284,13 @@ def _part(
             schema_names = [name for (name,) in schema.fetchall()][1:]
             if len(schema_names) == len(names):  # otherwise some columns are nested
                 names = schema_names
+        elif file_type == "JSON":
+            reader, names, types = json_reader(connection, copy)
         else:
             reader, names, types = _csv_reader(connection, copy, sample_size)
     except duckdb.OutOfMemoryException:
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
-        file_type = "whole Parquet" if is_parquet else "CSV"
         raise ValueError(f"{path} must be a {file_type} file, got: {_reason(problem)}") from None
     all_names = *(name for name in names if name not in keys), *keys
     if len(all_names) < len(names) + len(keys):
@@ -307,15 +299,16 @@ def _part(
         )
     all_types = *types, *["VARCHAR"] * len(keys)
     values = tuple(keys.values())
-    return _Part(path, copy, reader, all_names, all_types, values, is_csv=not is_parquet)
+    return _Part(path, copy, reader, all_names, all_types, values, is_csv=file_type == "CSV")
 
 
 def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, list[str], list[str]]:
     """The SQL that reads a CSV file, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
-    names, skipped, plain, odd = _csv_names(path, gzip.open if gzipped else open)
-    options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
+    names, separator, skipped, plain, odd = _csv_names(path, gzip.open if gzipped else open)
+    options = f"delim = '{separator}', {_CSV}, skip = {skipped}, compression = "
+    options += "'gzip'" if gzipped else "'none'"
     # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
     with suppress(_import_duckdb().Error):
@@ -358,12 +351,12 @@ def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> l
     ]
 
 
-def _csv_names(path: Path, open_file: Any) -> tuple[list[str], int, bool, bool]:
-    """The column names of a CSV file, the empty lines before them, and two facts on its values.
+def _csv_names(path: Path, open_file: Any) -> tuple[list[str], str, int, bool, bool]:
+    """The column names of a CSV file, their separator, the empty lines before them, and two facts.
 
-    The first is whether no value contains "." or "_": DuckDB would round 2.5 to an integer and read
-    1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would explain
-    badly.
+    The first fact is whether no value contains "." or "_": DuckDB would round 2.5 to an integer
+    and read 1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would
+    explain badly.
     """
     decoder, n_read, last_bytes = codecs.getincrementaldecoder("utf-8")(), 0, b""
     marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
@@ -402,17 +395,16 @@ def _csv_names(path: Path, open_file: Any) -> tuple[list[str], int, bool, bool]:
         raise ValueError(
             f"{len(names):,} columns: keep the columns of a log, or {_MOST_COLUMNS:,} at most"
         )
-    for separator in (";", "\t"):
-        if len(names) == 1 and separator in names[0]:
-            shown = as_written(separator)
-            raise ValueError(f"fields separated by {shown}: separate them by commas")
+    separator = next((mark for mark in ";\t" if len(names) == 1 and mark in names[0]), ",")
+    if separator != ",":
+        (names,) = csv.reader(names, delimiter=separator)
     if last_bytes[-1:] not in (b"\n", b"\r"):
         raise ValueError(
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
     name_marks = sum(name.count(".") + name.count("_") for name in names)
-    return names, skipped, marks == name_marks, odd
+    return names, separator, skipped, marks == name_marks, odd
 
 
 def _reason(problem: BaseException) -> str:
@@ -512,8 +504,11 @@ def _of_spark(frame: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[user, *names, "count"])
 
 
-def files(source: object) -> Files | None:
-    """The files that a path, folder, pattern or list names; None if `source` is no path."""
+def files(source: object, any_suffix: bool = False) -> Files | None:
+    """The files that a path, folder, pattern or list names; None if `source` is no path.
+
+    Of a folder only CSV and Parquet files count, unless `any_suffix`.
+    """
     if isinstance(source, (str, Path)):
         name, locations = str(source), [source]
     elif isinstance(source, Sequence) and source:
@@ -531,7 +526,9 @@ def files(source: object) -> Files | None:
             pass
         elif path.is_dir():
             matches = sorted(
-                file for file in path.rglob("*") if file.is_file() and _is_part(file, path)
+                file
+                for file in path.rglob("*")
+                if file.is_file() and _is_part(file, path, any_suffix)
             )
         elif _PATTERN.search(str(location)):
             matches = sorted(
@@ -540,17 +537,19 @@ def files(source: object) -> Files | None:
                 if file.is_file()
             )
         if not matches:
-            raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
+            kinds = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
+            raise ValueError(f"{path} must hold {kinds}, got none")
         paths += matches
     roots = [Path(location) for location in locations]
     return Files(name, paths, [_keys(path, roots) for path in paths])
 
 
-def _is_part(path: Path, folder: Path) -> bool:
+def _is_part(path: Path, folder: Path, any_suffix: bool) -> bool:
     """Whether a file in a folder belongs to the log; engines mark other files by "_" or "."."""
     if any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
         return False
-    return path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+    is_table = path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+    return any_suffix or is_table
 
 
 def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
@@ -561,11 +560,10 @@ def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
     return {key: unquote(value) for key, value in pairs}
 
 
-def need_pyarrow() -> None:
-    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing."""
+def need_pyarrow(kind: str = "a Parquet file") -> None:
+    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
     try:
         import pyarrow  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "a Parquet file needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
-        ) from None
+    except Exception as problem:  # beside an older NumPy it raises others than ImportError
+        sentence = f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        raise unimported("pyarrow", problem, sentence) from None

@@ -185,10 +185,15 @@ def _relative(
 def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
     """Total weight at each place, an item's weight shared equally among the places of its ties."""
     shares = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
-    changes = np.bincount(as_intp(better), shares, places + 1)
-    changes -= np.bincount(as_intp(better + tied + 1), shares, places + 1)
-    # Sums of what was added and taken away again may end below 0 by rounding.
-    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
+
+    def sums(weights: FloatArray | None) -> NDArray[Any]:
+        first, beyond = as_intp(better), as_intp(better + tied + 1)
+        added = np.bincount(first, weights, places + 1)
+        return np.cumsum(added - np.bincount(beyond, weights, places + 1))[:-1]
+
+    # Rounding leaves a trace of what was added and taken away again. A fit to it takes minutes, so
+    # places without an item get 0.
+    return np.asarray(np.where(sums(None) > 0, np.maximum(sums(shares), 0.0), 0.0))
 
 
 def polynomials(

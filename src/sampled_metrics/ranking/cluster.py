@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _arrays
 from .._arrays import on_host
-from .._validate import IntArray, as_written
+from .._validate import IntArray, as_written, unimported
 from .job import Job, Source, Trial, as_index, sum_of
 
 _IN_FLIGHT = 64  # most tasks at the scheduler, or four per thread if that is more
@@ -197,10 +197,9 @@ def _connected(cluster: Any) -> Iterator[tuple[Any, bool]]:
     """A client of the cluster, and whether the cluster was started here for this run."""
     try:
         from distributed import Client, LocalCluster
-    except ImportError:
-        raise ImportError(
-            "cluster needs Dask: install sampled-metrics[cluster], or dask and distributed"
-        ) from None
+    except Exception as problem:  # a broken library raises any
+        sentence = "cluster needs Dask: install sampled-metrics[cluster], or dask and distributed"
+        raise unimported("distributed", problem, sentence) from None
     if isinstance(cluster, Client):
         if cluster.asynchronous:
             raise ValueError("cluster must be a client that waits, got an asynchronous one")

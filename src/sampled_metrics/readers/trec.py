@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
 import io
+import warnings
+import zlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +16,9 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from .._files import named
+from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
+from ..log.sources import files
 from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import KEY, judged_run, real_column
 
@@ -20,12 +26,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _RUN = ["user", "Q0", "item", "rank", "score", "recommender"]
+#: The header of a file of judgements of BEIR.
+_BEIR = [b"query-id", b"corpus-id", b"score"]
 #: Columns of a log in the words of retrieval.
 QUERY = {"recommender": "system", "user": "query", "item": "document"}
 
 
 @overload
-def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame: ...
+def trec(run: str | Path | Sequence[str | Path], qrels: str | Path) -> pd.DataFrame: ...
 
 
 @overload
@@ -49,12 +57,14 @@ def trec(
 
     Parameters
     ----------
-    run : str or Path
-        Lines ``qid Q0 docid rank score tag``, separated by white space. As in trec_eval, documents
+    run : str, Path or sequence of these
+        Lines ``qid Q0 docid rank score tag``, separated by white space, of a file (also .gz), a
+        folder of files, a pattern such as ``"runs/*.txt"``, or a list. As in trec_eval, documents
         are ordered by score and the rank is ignored; equal scores are kept as ties. The tag names
-        the recommender; a file may hold several. With `corpus_size` several files are allowed.
+        the recommender; a file may hold several.
     qrels : str or Path
-        Lines ``qid 0 docid rel``. A document is relevant if rel is above 0, and irrelevant if it
+        Lines ``qid 0 docid rel``, or the three columns of BEIR under their header ``query-id
+        corpus-id score``; also .gz. A document is relevant if rel is above 0, and irrelevant if it
         was not judged.
     corpus_size : int or sequence of int, optional
         Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
@@ -81,6 +91,11 @@ def trec(
         if it does not exceed the documents of the run, a query lacks documents or has no relevant
         one, or `kept` holds others.
 
+    Warns
+    -----
+    UserWarning
+        If two files have the same tag for a query: recommenders are then named by their files.
+
     See Also
     --------
     sampled_metrics.readers.ranx : The same from mappings in memory.
@@ -97,56 +112,67 @@ def trec(
       recommender user item  n_better  n_tied  n_negatives
     0        bm25   q1   d2         0       1            2
     """
-    if corpus_size is not None:
-        return _sub_corpus(run, qrels, corpus_size, kept)
-    if not isinstance(run, (str, Path)):
-        raise ValueError(f"run must be one file, unless there is a corpus_size, got {len(run)}")
-    rows = _lines(run, _RUN)
+    rows, source = _runs(run, Path(qrels))
     judged = _judged(qrels)
-    return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], str(run))
+    if corpus_size is None:
+        return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], source)
+    rows["score"] = real_column(rows, "score", source)
+    rows = rows.astype(dict.fromkeys(KEY, str)).rename(columns=QUERY)
+    judged = judged.astype({"user": str, "item": str}).rename(columns=QUERY)
+    return sub_corpus(rows, judged, corpus_size, kept, source)
 
 
 def _judged(qrels: str | Path) -> pd.DataFrame:
-    judged = _lines(qrels, ["user", "0", "item", "rel"])
+    data = _text(qrels)
+    header, _, rest = data.lstrip().partition(b"\n")
+    if header.lower().replace(b"_", b"-").split() == _BEIR:
+        judged = _lines(qrels, ["user", "item", "rel"], b"\n" + rest)
+    else:
+        judged = _lines(qrels, ["user", "0", "item", "rel"], data)
     judged["rel"] = real_column(judged, "rel", str(qrels))
     refuse_twice(judged, ["user", "item"], str(qrels))
     return judged
 
 
-def _sub_corpus(
-    run: str | Path | Sequence[str | Path],
-    qrels: str | Path,
-    corpus_size: int | Sequence[int],
-    kept: Collection[str],
-) -> SubCorpus:
+def _runs(run: str | Path | Sequence[str | Path], qrels: Path) -> tuple[pd.DataFrame, str]:
+    """The lines of all files but the qrels, which may lie beside them, and a name for errors."""
     import pandas as pd
 
-    paths = [run] if isinstance(run, (str, Path)) else list(run)
+    found = files(run, any_suffix=True)
+    if found is None:
+        raise ValueError(f"run must name a file or more, got {as_written(run)}")
+    paths = [path for path in found.paths if path == run or path.resolve() != qrels.resolve()]
     tables = [_lines(path, _RUN) for path in paths]
-    for path, table in zip(paths, tables, strict=True):
-        table["score"] = real_column(table, "score", str(path))
-    if not tables:
-        raise ValueError("run must name a file, got none")
-    rows = pd.concat([table.astype(dict.fromkeys(KEY, str)) for table in tables])
-    return sub_corpus(
-        rows.rename(columns=QUERY), _judged(qrels).astype({"user": str, "item": str})
-        .rename(columns=QUERY), corpus_size, kept, " and ".join(map(str, paths)),
-    )  # fmt: skip
+    if len(tables) == 1:
+        return tables[0], str(paths[0])
+    asked = pd.concat([table[["recommender", "user"]].drop_duplicates() for table in tables])
+    if asked.astype(str).duplicated().any():
+        tag = shortened(str(asked.loc[asked.astype(str).duplicated(), "recommender"].iloc[0]))
+        warnings.warn(f"files share the tag {tag}: recommenders are named by files", stacklevel=3)
+        for path, table in zip(paths, tables, strict=True):
+            table["recommender"] = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    return pd.concat(tables, ignore_index=True), found.name
 
 
-def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
-    """The fields of each line, separated by white space; labels as categories."""
-    import pandas as pd
-
+def _text(path: str | Path) -> bytes:
+    """The text of a file, unpacked, without a byte-order mark."""
     try:
         data = Path(path).read_bytes()
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         data.decode()
-    except (OSError, ValueError) as problem:  # ValueError: not UTF-8
-        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+    except (OSError, EOFError, zlib.error, ValueError) as problem:  # ValueError: not UTF-8
+        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8, nor .gz of that"
         raise ValueError(f"{named(path)} cannot be read: {reason}") from None
     if b"\0" in data:  # as in UTF-16; parsers treat it differently
         raise ValueError(f"{named(path)} cannot be read: it holds the character NUL")
-    data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
+    return data.removeprefix(codecs.BOM_UTF8).translate(bytes.maketrans(b"\v\f\r", b"   "))
+
+
+def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.DataFrame:
+    """The fields of each line, separated by white space; labels as categories."""
+    import pandas as pd
+
+    data = _text(path) if data is None else data
     columns = [name for name in (*KEY, "score", "rel") if name in names]
 
     is_valid = False

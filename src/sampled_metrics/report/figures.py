@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._validate import as_written, printable
+from .._validate import as_written, printable, unimported
 from ..metrics import metric
 from ..results import Audit, Comparison, Estimates, Plan, Published, Result
 
@@ -467,10 +467,9 @@ def import_figures() -> None:
     """Raise ImportError without matplotlib, before work is done that would be lost."""
     try:
         import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "a report needs matplotlib: pip install 'sampled-metrics[report]'"
-        ) from None
+    except Exception as problem:  # a broken library raises any
+        sentence = "a report needs matplotlib: pip install 'sampled-metrics[report]'"
+        raise unimported("matplotlib", problem, sentence) from None
 
 
 def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:

@@ -58,7 +58,9 @@ def text(value: object) -> str:
 
 
 def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
-    """A table as aligned columns, JSON (null for missing), CSV (every digit) or Markdown.
+    """A table as aligned columns, JSON, CSV (every digit) or Markdown.
+
+    In JSON a missing or infinite number is null, since JSON has no other word for them.
 
     >>> frame = pd.DataFrame({"estimator": ["naive", "monotone"], "value": [0.25, float("nan")]})
     >>> print(formatted(frame), end="")
@@ -76,8 +78,10 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
     if kind == "csv":
         return str(frame.to_csv(index=False, lineterminator="\n"))
     if kind == "json":
-        plain = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
+        rows = [
+            json.dumps({name: _plain(value) for name, value in row.items()}, allow_nan=False)
+            for row in frame.astype(object).to_dict("records")
+        ]
         return "[\n" + ",\n".join(rows) + "\n]\n"
     right = [is_number(column) for _, column in frame.items()]
     cells = [list(map(str, frame.columns)), *cells_of(frame)]
@@ -92,6 +96,13 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
                   for c, width, is_right in zip(row, widths, right, strict=True)]  # fmt: skip
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON has it; None if it is missing or infinite."""
+    value = value.item() if isinstance(value, np.generic) else value
+    is_finite = not isinstance(value, float) or np.isfinite(value)
+    return value if is_finite and value is not pd.NA and value is not pd.NaT else None
 
 
 def cells_of(frame: pd.DataFrame) -> list[list[str]]:

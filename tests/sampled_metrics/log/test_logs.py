@@ -1,9 +1,12 @@
 """Logs: what is read is what was written, and bad input is named in one sentence."""
 
 import base64
+import bz2
 import gzip
 import io
+import lzma
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -371,11 +374,13 @@ def test_items_tell_rows_apart_that_are_alike():
         (b'user,rank\n"1,3\n', "must be a CSV file"),
         (b"user,user,rank\n1,1,3\n", "must have one column user"),
         (gzip.compress(b"user,rank\n1,3\n", mtime=0)[:-9], "must be a CSV file"),
-        (b"\xef\xbb\xbfuser;rank\r\n1;3\r\n", "fields separated by ';'"),
-        (b"user\trank\n1\t3\n", r"fields separated by '\\t'"),
+        (b"user;rank\n1;3\n2\n", "rank must be a whole number >= 1, got '' in row 2"),
+        (b'{"user": {"0": 1}, "rank": {"0": 3}}\n', "must be a JSON file, got: no rows such as"),
+        (b"[1, 2]\n", "must be a JSON file, got: no rows such as"),
+        (b'{"user": 1, "rank": 3}\n{"user": 2, "ra', "must be a JSON file"),
         ("user,rank\n1,3\n".encode("utf-16"), "a null character, as in UTF-16"),
         ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
-        (b"user;rank\n1;3,0\n", "fields separated by ';'"),
+        (b"user;rank\n1;3,0\n", "rank must be a whole number >= 1, got '3,0' in row 1"),
         (b"user,rank\n1,1,0\n2,2,0\n", "3 fields for 2 names"),
         (b"user,rank\n1,2\n2," + b"3" * 40_000_000 + b"\n", "more than 2,000,000 bytes in line 3"),
         (b"user,rank" + b",x" * 20_000 + b"\n", "20,002 columns: keep the columns of a log"),
@@ -387,6 +392,71 @@ def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_log(path, **SIZES)
     assert "\n" not in str(caught.value)
+
+
+UUIDS = [f"8c3bce87-3eb3-49ef-ae77-d54d4fff7e4{i}" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("log.tsv", lambda frame, path: frame.to_csv(path, sep="\t", index=False)),
+        ("log.csv.gz", lambda frame, path: frame.to_csv(path, sep=";", index=False)),
+        ("log.jsonl", lambda frame, path: frame.to_json(path, orient="records", lines=True)),
+        ("log.json", lambda frame, path: frame.to_json(path, orient="records")),
+        ("log.jsonl.gz", lambda frame, path: frame.to_json(path, orient="records", lines=True)),
+        ("log.feather", lambda frame, path: frame.to_feather(path)),
+        ("log.npy", lambda frame, path: np.save(path, frame.drop(columns="name").to_records())),
+    ],
+)
+def test_other_formats_are_read_as_the_frame(tmp_path, name, write):
+    if name.endswith("feather"):
+        pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"user": [4, 7, 9, 11], "rank": [3, 1, 4, 1], "name": [*"abcd"]})
+    for users in (frame["user"], UUIDS, ["2020-01-01", "1e3", "0x3", "007"]):
+        rows = frame.assign(user=users).rename(columns={"name": "item"})
+        if name.endswith("npy"):
+            rows = frame
+        write(rows, tmp_path / name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of the index of records
+            read = read_log(tmp_path / name, **SIZES).frame
+            expected = read_log(rows, **SIZES).frame
+        assert read["user"].astype(str).tolist() == expected["user"].astype(str).tolist()
+        assert read["n_better"].tolist() == expected["n_better"].tolist()
+
+
+def test_an_array_of_ranks_has_one_for_each_user(tmp_path):
+    path = tmp_path / "ranks.npy"
+    np.save(path, np.array([3, 1, 4]))
+    assert read_log(path, **SIZES).frame["n_better"].tolist() == [2, 0, 3]
+    np.save(path, np.ones((2, 3), dtype=int))
+    with pytest.raises(ValueError, match=r"a rank for each user, got an array of shape \(2, 3\)"):
+        read_log(path, **SIZES)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="must be a whole array of numbers"):
+        read_log(path, **SIZES)
+    np.save(path, np.array([None, "a"], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="must be a whole array of numbers"):
+        read_log(path, **SIZES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("log.csv.zip", b"PK\x03\x04" + b"x" * 30, "a zip archive"),
+        ("log.xlsx", b"PK\x03\x04" + b"x" * 30, "an Excel workbook"),
+        ("log.csv.bz2", bz2.compress(b"user,rank\n1,3\n"), "a file compressed by bzip2"),
+        ("log.csv.xz", lzma.compress(b"user,rank\n1,3\n"), "a file compressed by xz"),
+        ("log.csv.zst", bytes.fromhex("28b52ffd2400"), "a file compressed by Zstandard"),
+        ("log.pkl", pickle.dumps({"user": [1]}), "a pickle"),
+    ],
+)
+def test_a_format_that_is_not_read_is_named(tmp_path, name, content, kind):
+    (tmp_path / name).write_bytes(content)
+    message = f"{name} is {kind}, which is not read: write CSV or Parquet$"
+    with pytest.raises(ValueError, match=message):
+        read_log(tmp_path / name, **SIZES)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
@@ -667,7 +737,7 @@ def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypa
         lambda content: content + b"1\n",
         lambda content: content + b"z,\0,3\n",
         lambda content: content + b"z,\xff,3\n",
-        lambda content: content.replace(b",", b";"),
+        lambda content: content.replace(b",", b";", 1),
     ],
 )
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, monkeypatch, damage):

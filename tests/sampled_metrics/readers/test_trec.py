@@ -1,5 +1,7 @@
 """Runs of TREC against counting row by row, and against splitting each line."""
 
+import gzip
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,44 @@ def test_each_tag_of_a_trec_run_is_a_recommender(tmp_path):
     }
 
 
+QRELS = "q1 0 d2 1\nq1 0 d3 0\nq2 0 d7 2\nq2 0 d1 -1\n"
+BEIR = "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td3\t0\nq2\td7\t2\nq2\td1\t-1\n"
+
+
+def test_several_runs_are_a_folder_a_pattern_or_a_list_and_may_be_packed(tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    paths = write(runs, **{"one.txt": RUN, "two.run": RUN.replace("bm25", "e5")})
+    (runs / "two.run.gz").write_bytes(gzip.compress(paths[1].read_bytes()))
+    paths[1].unlink()
+    qrels, beir, beside = write(tmp_path, qrels=QRELS, beir=BEIR, **{"runs/qrels.txt": QRELS})
+    (tmp_path / "beir.gz").write_bytes(gzip.compress(beir.read_bytes()))
+    right = {
+        (tag, *key): counts
+        for tag in ("bm25", "e5")
+        for key, counts in {("q1", "d2"): (1, 1, 2), ("q2", "d7"): (1, 0, 1)}.items()
+    }
+    for run, judgements in (
+        (runs, beside),
+        (f"{runs}/*o*", qrels),
+        ([runs / "one.txt", runs / "two.run.gz"], beir),
+        ([f"{runs}/o*", runs / "two.run.gz"], tmp_path / "beir.gz"),
+    ):
+        assert as_dict(trec(run, judgements)) == right
+
+
+def test_runs_that_share_their_tag_are_named_by_their_files(tmp_path):
+    paths = write(tmp_path, **{"a.txt": RUN, "b.txt": RUN.replace("3.5", "4", 1)})
+    (qrels,) = write(tmp_path, qrels=QRELS)
+    with pytest.warns(UserWarning, match="files share the tag bm25: recommenders are named"):
+        counts = as_dict(trec(paths, qrels))
+    assert counts[("a", "q1", "d2")] == (1, 1, 2)
+    assert counts[("b", "q1", "d2")] == (2, 0, 2)
+    first, second = RUN.split("\n\n")
+    parts = write(tmp_path, one=first + "\n", two=second)
+    assert set(as_dict(trec(parts, qrels))) == {("bm25", "q1", "d2"), ("bm25", "q2", "d7")}
+
+
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
@@ -61,6 +101,7 @@ def test_each_tag_of_a_trec_run_is_a_recommender(tmp_path):
         (RUN, "q2 0 d7 0\n", "there must be a relevant item to rank in .*run, got none"),
         ("\n", "q2 0 d7 0\n", "run must hold one line or more, got none"),
         (RUN, "q2 0 d\0 1\n", "qrels cannot be read: it holds the character NUL"),
+        (RUN, "query-id\tcorpus-id\tscore\nq1 0 d2 1\n", "lines of 3 fields .* got 4 in line 2"),
     ],
 )
 def test_a_bad_trec_file_is_refused_in_one_sentence(tmp_path, run, qrels, message):

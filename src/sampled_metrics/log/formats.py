@@ -1,0 +1,167 @@
+"""Files that are neither CSV nor Parquet: rewritten as CSV, read as lists, or refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._files import is_pipe, named, read_pipe
+from .._validate import as_written, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GZIP = b"\x1f\x8b"
+#: First bytes of formats that are not read, and their names.
+_REFUSED = {
+    b"\x28\xb5\x2f\xfd": "a file compressed by Zstandard",
+    b"BZh": "a file compressed by bzip2",
+    b"\xfd7zXZ": "a file compressed by xz",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "a SQLite database",
+    b"ORC": "an ORC file",
+    b"Obj\x01": "an Avro file",
+    **{bytes([0x80, protocol]): "a pickle" for protocol in range(2, 6)},
+}
+#: Lines without a header: a user, then items.
+_LISTS = (
+    r"\((\d+),\s*\d+\)((?:\t\d+)+)\s*",
+    r"(\d+)\t(\d+)\t[\d.]+(?:\t[\d.]+)?\s*",
+    r"(\d+)((?: \d+)+)\s*",
+)
+#: Names of zip archives by their suffix.
+_ZIPPED = {".xlsx": "an Excel workbook", ".xlsm": "an Excel workbook",
+           ".npz": "an archive of NumPy", ".pt": "a file of PyTorch"}  # fmt: skip
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """The file, or a copy that can be read several times: of a pipe, or as CSV of an array.
+
+    Refuse formats that are not read.
+    """
+    copy = path
+    if is_pipe(path):
+        copy = folder / str(len(list(folder.iterdir())))
+        with copy.open("wb") as file:
+            for block in read_pipe(path):
+                file.write(block)
+    try:
+        with copy.open("rb") as file:
+            first_bytes = file.read(16)
+    except (OSError, ValueError):  # who reads it says so
+        return copy
+    frame = None
+    if first_bytes.startswith(b"\x93NUMPY"):
+        frame = _of_array(copy, path)
+    elif first_bytes.startswith((b"ARROW1", b"FEA1")):
+        frame = _of_feather(copy, path)
+    if frame is not None:
+        copy = folder / f"{len(list(folder.iterdir()))}.csv"
+        frame.to_csv(copy, index=False)
+    _refuse(path, first_bytes)
+    return copy
+
+
+def _refuse(path: Path, first_bytes: bytes) -> None:
+    kinds = [kind for magic, kind in _REFUSED.items() if first_bytes.startswith(magic)]
+    if first_bytes.startswith(b"PK\x03\x04"):
+        kinds = [_ZIPPED.get(path.suffix.lower(), "a zip archive")]
+    if kinds:
+        raise ValueError(f"{named(path)} is {kinds[0]}, which is not read: write CSV or Parquet")
+
+
+def _of_array(copy: Path, path: Path) -> pd.DataFrame:
+    """The ranks of an array, one for each user; or the columns of a structured array."""
+    import pandas as pd
+
+    try:
+        array = np.load(copy, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as problem:
+        raise ValueError(
+            f"{named(path)} must be a whole array of numbers, got: {shortened(str(problem))}"
+        ) from None
+    if array.dtype.names and array.ndim == 1:
+        return pd.DataFrame({name: array[name] for name in array.dtype.names})
+    if array.ndim != 1:
+        raise ValueError(
+            f"{named(path)} must hold a rank for each user, got an array of shape {array.shape}"
+        )
+    return pd.DataFrame({"user": np.arange(array.size), "rank": array})
+
+
+def _of_feather(copy: Path, path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    from .sources import need_pyarrow
+
+    need_pyarrow("a Feather file")
+    try:
+        return pd.read_feather(copy)
+    except (ValueError, OSError) as problem:
+        reason = shortened(str(problem).partition("\n")[0])
+        raise ValueError(f"{named(path)} must be a whole Feather file, got: {reason}") from None
+
+
+def is_json(path: Path) -> bool:
+    """Whether a file, packed or not, begins as JSON does: no header of CSV does."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+        with gzip.open(path) if packed else path.open("rb") as file:
+            return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    except (OSError, EOFError):  # who reads it says so
+        return False
+
+
+def json_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]:
+    """The SQL that reads JSON lines or a list of objects, and its columns with their types."""
+    reader = "read_json(?, sample_size = -1, hive_partitioning = false)"
+    columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]]).fetchall()
+    names, types, *_ = map(list, zip(*columns, strict=True))
+    nested = [name for name, kind in zip(names, types, strict=True) if re.search(r"\(|\[", kind)]
+    if nested or names == ["json"]:
+        raise ValueError('no rows such as {"user": 1, "rank": 3}: write JSON lines, CSV or Parquet')
+    return reader, names, [kind if kind in ("BIGINT", "DOUBLE") else "VARCHAR" for kind in types]
+
+
+def lists(path: Path) -> pd.DataFrame | None:
+    """Columns user and item of a file without a header; None if it is not one of these.
+
+    NCF's negatives: ``(user,item)``, then the negatives, by tabs. NCF's and MovieLens' ratings:
+    user, item, rating and perhaps a time, by tabs. Lists as those of S3-Rec: a user, then items, by
+    blanks. Numbers stay as they are.
+    """
+    import pandas as pd
+
+    try:
+        data = path.read_bytes() if path.is_file() else b""
+        data = gzip.decompress(data) if data.startswith(_GZIP) else data
+        lines = data.decode("ascii").splitlines()
+    except (OSError, EOFError, ValueError):  # not text, or not whole: the reader of tables says so
+        return None
+    first = next((line.strip() for line in lines if line.strip()), "")
+    pattern = next((pattern for pattern in _LISTS if re.fullmatch(pattern, first)), None)
+    if pattern is None:
+        return None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        match = re.fullmatch(pattern, line)
+        if match is not None:
+            found.append(match.groups())
+        elif line.strip():
+            raise ValueError(
+                f"{named(path)} must have lines like its first, a user and then items, got "
+                f"{as_written(shortened(line))} in line {number}"
+            )
+    drawn = [items.split() for _, items in found]
+    return pd.DataFrame(
+        {
+            "user": np.repeat([int(user) for user, _ in found], [len(each) for each in drawn]),
+            "item": [int(item) for each in drawn for item in each],
+        }
+    )
