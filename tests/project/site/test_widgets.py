@@ -436,8 +436,6 @@ def by_definition(case, target, head=0, steepness=np.inf):
     for parsed_metric, text in printed_metrics.items():
         value, half = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
         pair = max(value - half, 0), min(value + half, 1)
-        if parsed_metric.kind in ("recall", "hit"):
-            pair = np.ceil(pair[0] * users - 1e-9) / users, np.floor(pair[1] * users + 1e-9) / users
         low.append(pair[0])
         high.append(pair[1])
         above.append(parsed_metric.vector(m + 1))
