@@ -146,7 +146,6 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
             log,
             arguments.metrics,
             identification=not arguments.no_identification,
-            efficiency=arguments.efficiency,
             **options,
         )
     if page_path is not None:

@@ -64,8 +64,6 @@ def estimate_options(add: partial[None]) -> None:
     add("--all", "a row for every estimator that the log allows and that has an interval")
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")
-    add("--efficiency",
-        "say how many times as wide each range is as a lower bound for every method")
 
 
 def compare_options(add: partial[None]) -> None:

@@ -18,7 +18,7 @@ from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import as_written, integer
 from .adaptive import Adaptive
-from .evaluation.options import opened
+from .designs.options import opened
 from .expected_races import rebinned
 from .log.compact import Log
 from .metrics import Metric

@@ -244,7 +244,7 @@ def test_the_library_is_tested_without_the_laboratory():
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
     "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
-    "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "ranking",
+    "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
     "verify", "evaluation", "loop", "exact_pairs", "sequential", "expected_races", "planning",
     "log_plans", "auditing", "published_tables", "example", "conformance", "gate", "report",
     "doctor", "cli_options", "cli",

@@ -12,7 +12,7 @@ import pytest
 from sampled_book.data import benchmark
 from sampled_book.experiments import evidence
 from sampled_book.experiments import track_record as evaluations
-from sampled_metrics.evaluation import track_record
+from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
 ROOT = Path(__file__).resolve().parents[2]

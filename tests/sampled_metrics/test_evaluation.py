@@ -15,10 +15,11 @@ from sampled_metrics import Protocol, RelevantSets, _ranges, estimators, evaluat
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNDECIDED, judging, ranges
-from sampled_metrics.evaluation import values as row_values
-from sampled_metrics.evaluation.sample import Sample
-from sampled_metrics.evaluation.values import Values
+from sampled_metrics.designs import judging, ranges
+from sampled_metrics.designs import values as row_values
+from sampled_metrics.designs.sample import Sample
+from sampled_metrics.designs.values import Values
+from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNDECIDED
 from sampled_metrics.log import compact
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.read import read_log

@@ -12,9 +12,9 @@ from scipy.stats import t as student
 import sampled_metrics as sm
 from sampled_metrics.adaptive import Stratified
 from sampled_metrics.cli import main
+from sampled_metrics.designs import corpus_values
+from sampled_metrics.designs.sub_corpus import totals
 from sampled_metrics.estimators import bias_variance
-from sampled_metrics.evaluation import corpus_values
-from sampled_metrics.evaluation.sub_corpus import totals
 
 METRICS = ["recall@2", "hit@1", "rr", "ndcg@3", "ndcg", "ap", "ap@3", "precision@2", "auc"]
 OTHERS, SAMPLED = 6, 3

@@ -8,10 +8,11 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import _confidence, _ranges, estimators, evaluation, priors
-from sampled_metrics.evaluation import FITTED, UNDECIDED, judging, options, track_record
-from sampled_metrics.evaluation.sample import Sample
-from sampled_metrics.evaluation.track_record import Record, probability, typical_range
-from sampled_metrics.evaluation.values import Values
+from sampled_metrics.designs import judging, options, track_record
+from sampled_metrics.designs.sample import Sample
+from sampled_metrics.designs.track_record import Record, probability, typical_range
+from sampled_metrics.designs.values import Values
+from sampled_metrics.evaluation import FITTED, UNDECIDED
 from sampled_metrics.report.text import TYPICAL
 
 from ..reference import bundled_ranks

@@ -193,13 +193,6 @@ def test_estimates_and_verdicts_by_hand():
     ).all()
 
 
-def test_the_shortest_width_is_left_out_with_a_note():
-    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
-    estimates = sm.estimate(log, ["auc"], efficiency=True)
-    assert estimates.frame["shortest"].isna().all()
-    assert estimates.notes == ("the shortest width is left out: it needs unweighted negatives",)
-
-
 def test_recommenders_of_other_users_are_not_compared():
     rows = log_of(4)
     rows = rows[(rows["recommender"] == "A") | (rows["user"] != 7)]

@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from sampled_metrics import metric
 from sampled_metrics._confidence import CONFIDENCE
-from sampled_metrics.evaluation import track_record as library_record
+from sampled_metrics.designs import track_record as library_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark

@@ -25,10 +25,10 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from sampled_metrics import metric, read_log
+from sampled_metrics.designs import track_record
+from sampled_metrics.designs.sample import Sample
+from sampled_metrics.designs.values import FITTED, Values
 from sampled_metrics.estimators import default_gamma
-from sampled_metrics.evaluation import track_record
-from sampled_metrics.evaluation.sample import Sample
-from sampled_metrics.evaluation.values import FITTED, Values
 from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 

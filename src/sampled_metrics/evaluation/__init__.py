@@ -7,9 +7,9 @@ rests on that bound.
 """
 
 from .._confidence import UNDECIDED
+from ..designs.values import ESTIMATORS, FITTED
 from .comparison import compare
 from .estimation import DEFAULT_METRICS, estimate, estimate_each
-from .values import ESTIMATORS, FITTED
 
 __all__ = [
     "DEFAULT_METRICS",

@@ -23,13 +23,13 @@ from ..adaptive import Adaptive
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import basis
+from ..designs.judging import bet_weights
+from ..designs.sample import Sample
 from ..log.compact import Log
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Weighted
 from ..results import Comparison, Estimates
-from .judging import bet_weights
-from .sample import Sample
 
 #: Certificates are raised by this over the number of users.
 _RAISED = 0.02

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,37 +15,14 @@ from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import as_written, checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
+from ..designs import judging, options, sub_corpus, track_record
+from ..designs.rows import ComparisonRow
+from ..designs.sample import Sample, UserMean, difference
+from ..designs.values import Values
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..results import Comparison, source_of, table_of
-from . import judging, options, sub_corpus, track_record
-from .sample import Sample, UserMean, difference
-from .values import Values
-
-
-class ComparisonRow(NamedTuple):
-    """A row of the frame of :func:`compare`, which explains the columns."""
-
-    first: str
-    second: str
-    reported: float
-    estimate: float
-    standard_error: float
-    student_low: float
-    student_high: float
-    possible_low: float
-    possible_high: float
-    verdict: str
-    assumption: str
-    warrant: str
-    steepness: float
-    favoured: str
-    probability: float
-    detectable: float
-    users_needed: int | None
-    negatives_needed: int | None
-    ranking_decides: bool | None
 
 
 @one_thread

@@ -12,39 +12,21 @@ import pandas as pd
 from .. import _progress
 from .._confidence import CONFIDENCE, NONE, Assumed, percent
 from .._threads import one_thread
-from .._validate import checked_confidence, shortened
+from .._validate import as_written, checked_confidence, shortened
 from ..bounds.assumption import Assumption, checked_assumption
+from ..designs import options, ranges, sub_corpus, track_record
+from ..designs.ranges import Range
+from ..designs.rows import EstimateRow
+from ..designs.sample import Sample, UserMean
+from ..designs.values import WEIGHTED, Values
 from ..log.compact import Log, Unstated
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..protocol import Weighted
 from ..results import Estimates, source_of
-from . import options, ranges, sub_corpus, track_record
-from .ranges import Range
-from .sample import Sample, UserMean
-from .values import WEIGHTED, Values
 
 #: Default metrics.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
-
-
-class EstimateRow(NamedTuple):
-    """A row of the frame of :func:`estimate`, which explains the columns."""
-
-    recommender: str
-    metric: str
-    reported: float
-    estimate: float
-    standard_error: float
-    typical_low: float
-    typical_high: float
-    possible_low: float
-    possible_high: float
-    assumption: str
-    warrant: str
-    quote: str
-    users: int
-    shortest: float
 
 
 class EstimatorRow(NamedTuple):
@@ -70,7 +52,6 @@ def estimate(
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     identification: bool = True,
-    efficiency: bool = False,
     progress: bool = False,
 ) -> Estimates:
     """Report for each recommender the naive metric, an estimate of the exact one, and its ranges.
@@ -104,8 +85,6 @@ def estimate(
         Of the identification intervals, in (0, 1).
     identification : bool
         Whether to compute identification intervals, which takes most of the time.
-    efficiency : bool
-        Whether to compare the widths of intervals with a lower bound for all methods.
     progress : bool
         Whether to show a progress bar.
 
@@ -134,12 +113,7 @@ def estimate(
           :func:`~sampled_metrics.interval`;
         - assumption, warrant: what the interval assumes of the true ranks, and why it holds with
           `confidence`, as for :func:`compare`; empty without an interval;
-        - quote: for a sentence, the estimate with the identification interval, rounded outwards;
-        - shortest, with `efficiency`: the least mean width of any method with the same guarantee,
-          at the population fitted to the log
-          (:func:`~sampled_metrics.shortest`). Users whose catalogue sizes
-          differ by a tenth or less are given the largest of them. Missing if a user has several
-          rows.
+        - quote: for a sentence, the estimate with the identification interval, rounded outwards.
 
         If every user has all negatives, sampled ranks are exact ranks: every metric is estimated
         without bias, and the interval is for the population of users, by a theorem.
@@ -218,8 +192,10 @@ def estimate(
     5           Z        auc  0.748 (0.737 to 0.759)
     """
     if isinstance(log, SubCorpus):
-        if replacement is not None or efficiency:
-            raise ValueError("replacement and efficiency must be left out for a sub-corpus")
+        if replacement is not None:
+            raise ValueError(
+                f"replacement must be left out for a sub-corpus, got {as_written(replacement)}"
+            )
         parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
         return sub_corpus.estimate(log, parsed_metrics, gamma, level)
     log = options.opened(log, replacement)
@@ -236,7 +212,7 @@ def estimate(
     if identification:
         sample.check_independent("identification=False leaves the ranges out")
     frame, notes = _one_row_each(
-        values, assumptions, level, identification, efficiency, progress, gamma is None
+        values, assumptions, level, identification, progress, gamma is None
     )
     if not log.protocol.uniform:
         settings = {"confidence": level, "assumed": _assumed_if_weighted(log, frame, assumed)}
@@ -386,17 +362,12 @@ def _one_row_each(
     assumptions: Mapping[Metric, Assumption | None],
     confidence: float,
     identification: bool,
-    efficiency: bool,
     progress: bool,
     has_default_gamma: bool,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The frame with a row for each recommender and metric, and notes."""
     sample, rows, notes = values.sample, list[EstimateRow](), list[str]()
     without_record: dict[str, list[str]] = {}
-    with_shortest = efficiency and sample.one_row_per_user and sample.log.protocol.uniform
-    if efficiency and not with_shortest:
-        needs = "unweighted negatives" if sample.one_row_per_user else "one row for each user"
-        notes.append(f"the shortest width is left out: it needs {needs}")
     steps = len(assumptions) * 2
     with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
         for metric, assumption in assumptions.items():
@@ -439,11 +410,6 @@ def _one_row_each(
                         "random order: scores or ranks may be inverted (the highest score, or rank "
                         "1, is the best)"
                     )
-                shortest_width = np.nan
-                if with_shortest and interval.assumption:
-                    shortest_width = ranges.shortest(
-                        sample, metric, interval, confidence, recommender
-                    )
                 rows.append(
                     EstimateRow(
                         recommender=recommender,
@@ -459,7 +425,6 @@ def _one_row_each(
                         warrant=interval.warrant,
                         quote=ranges.quoted(mean.value, interval),
                         users=sample.users[recommender],
-                        shortest=shortest_width,
                     )
                 )
     notes += [
@@ -468,7 +433,7 @@ def _one_row_each(
     ]
     rows.sort(key=lambda row: sample.names.index(row.recommender))
     frame = pd.DataFrame(rows, columns=EstimateRow._fields)
-    return frame if efficiency else frame.drop(columns="shortest"), tuple(dict.fromkeys(notes))
+    return frame, tuple(dict.fromkeys(notes))
 
 
 def _ranges_of(

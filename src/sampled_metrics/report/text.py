@@ -172,13 +172,6 @@ def _(result: Estimates) -> pd.DataFrame:
         return table
     ranges = ["typical_low", "typical_high", "possible_low", "possible_high"]
     table = result.frame.drop(columns=["standard_error", *ranges, "users"])
-    if "shortest" in table:
-        shortest = table.pop("shortest")
-        width = result.frame["possible_high"] - result.frame["possible_low"]
-        table["times_shortest"] = [
-            "" if np.isnan(width_ratio) else f"{width_ratio:.1f}"
-            for width_ratio in width / shortest
-        ]
     typical = _ranges_of(result.frame, "typical")
     if any(typical):
         table.insert(list(table).index("estimate") + 1, "typical", typical)

@@ -12,8 +12,8 @@ from sampled_metrics import Protocol, metric, read_log
 from sampled_metrics.bounds import bets, identification
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import knots
-from sampled_metrics.evaluation import judging
-from sampled_metrics.evaluation.sample import Sample
+from sampled_metrics.designs import judging
+from sampled_metrics.designs.sample import Sample
 
 from . import populations
 

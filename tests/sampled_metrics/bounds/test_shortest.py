@@ -143,22 +143,3 @@ def test_several_relevant_items_are_refused() -> None:
     protocol = Protocol(50, 9, n_relevant=2)
     with pytest.raises(ValueError, match="n_relevant must be 1, got 2"):
         shortest(np.ones((2, 10)), protocol, "recall@10")
-
-
-def test_estimate_says_how_far_from_the_shortest() -> None:
-    estimates = sm.estimate("bundled", ["ndcg@10"], efficiency=True)
-    widths = estimates.frame["possible_high"] - estimates.frame["possible_low"]
-    ratios = (widths / estimates.frame["shortest"]).tolist()
-    assert all(1.0 < ratio < 2.0 for ratio in ratios)
-    assert estimates.shown["times_shortest"].tolist() == [f"{ratio:.1f}" for ratio in ratios]
-    assert "shortest" not in sm.estimate("bundled", ["auc"]).frame
-
-
-def test_users_with_several_rows_have_no_shortest_width() -> None:
-    import pandas as pd
-
-    rows = pd.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": range(6), "rank": [1, 2, 3, 4, 1, 9]})
-    log = sm.read_log(rows, n_items=100, n_negatives=20, replacement=True)
-    estimates = sm.estimate(log, ["recall@10"], efficiency=True)
-    assert estimates.frame["shortest"].isna().all()
-    assert any("the shortest width is left out" in note for note in estimates.notes)

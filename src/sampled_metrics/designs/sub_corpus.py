@@ -43,6 +43,7 @@ from ..log.sub_corpus import Order, SubCorpus
 from ..metrics import Metric
 from ..results import Comparison, Estimates, table_of
 from .corpus_values import cached_values, factors, shape
+from .rows import ComparisonRow
 
 
 class Totals(NamedTuple):
@@ -287,8 +288,6 @@ def _has_record(log: SubCorpus, metric: Metric, size: int, levels: tuple[float, 
 
 def compare(log: SubCorpus, metric: Metric, gamma: float | None, confidence: float) -> Comparison:
     """:func:`~sampled_metrics.compare` of systems that ranked one sub-corpus."""
-    from .comparison import ComparisonRow
-
     _checked(log, gamma)
     if log.larger:
         raise ValueError(f"corpus_size must be one number to compare systems, got {_sizes(log)}")

@@ -50,7 +50,7 @@ class Record(NamedTuple):
 
 @cache
 def _stored() -> Mapping[str, Any]:
-    content = files("sampled_metrics.evaluation").joinpath("track_record.json").read_text()
+    content = files("sampled_metrics.designs").joinpath("track_record.json").read_text()
     stored: Mapping[str, Any] = json.loads(content)
     return stored
 

@@ -12,7 +12,6 @@ from .. import _confidence, _ranges
 from .._validate import shortened
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
-from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
 from ..protocol import Weighted
@@ -21,13 +20,12 @@ from .values import Values
 
 
 class Range(NamedTuple):
-    """An interval of the exact metric; `assumption` is the name of `assumed`."""
+    """An interval of the exact metric."""
 
     low: float = np.nan
     high: float = np.nan
     assumption: str = ""
     warrant: str = ""
-    assumed: Assumption | None = None
 
 
 def by_student(mean: UserMean, confidence: float) -> Range:
@@ -61,7 +59,7 @@ def identified(
         if not names:
             break
         for name, ends in compute_ends(sample, metric, assumed, names, confidence, notes).items():
-            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.THEOREM, assumed)
+            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.THEOREM)
     return intervals, notes
 
 
@@ -167,15 +165,6 @@ def contradiction_noted(
                 )
             raise ValueError(f"{message}: {hint}") from None
         notes.append(message)
-
-
-def shortest(
-    sample: Sample, metric: Metric, interval: Range, confidence: float, name: str
-) -> float:
-    """A lower bound on the mean width of any interval of the metric of a recommender."""
-    counts = sample.counts[name].astype(float)
-    parts = sample.partition(metric, interval.assumed)
-    return least_width(parts, interval.assumed, confidence, sample.bet_rows, counts)
 
 
 def holds(interval: Range, value: float) -> bool:
