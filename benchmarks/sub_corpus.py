@@ -35,7 +35,7 @@ import pandas as pd
 import sampled_metrics as sm
 from sampled_book.data import retrieval
 from sampled_book.experiments import corpora
-from sampled_metrics.designs.sub_corpus import totals
+from sampled_metrics.designs.jackknife import totals
 
 FILE = Path(__file__).with_name("sub_corpus.csv")
 DOCUMENTS, QUERIES, SEED, CONFIDENCE = 5_000, 60, 1, 0.95

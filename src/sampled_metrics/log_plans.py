@@ -21,6 +21,7 @@ from .adaptive import Adaptive
 from .designs.options import opened
 from .expected_races import rebinned
 from .log.compact import Log
+from .log.sub_corpus import SubCorpus
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
@@ -299,6 +300,8 @@ class _Inputs:
                     f"{protocol}: for another catalogue give n_items"
                 )
             log = opened(data, replacement)
+            if isinstance(log, SubCorpus):
+                raise ValueError("a sub-corpus has no plan: only estimate and compare take one")
             return cls._of_log(log, parsed_metric, n_users, n_items, progress)
         for name in data:
             if not isinstance(name, str):

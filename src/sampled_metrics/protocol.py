@@ -7,7 +7,7 @@ about 13 digits even for catalogues of 1e9 items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -222,14 +222,23 @@ class Protocol(Design):
     weights: FloatArray | None = None
     collapsed: bool = False
 
+    def __new__(cls, *_: object, **options: Any) -> Protocol:
+        """A :class:`Weighted` one if the negatives are not drawn uniformly or not all ranked."""
+        return object.__new__(Weighted if cls is Protocol and _weighted(options) else cls)
+
     def __post_init__(self) -> None:
-        relevant = integer(self.n_relevant, "n_relevant", 1)
-        negatives = integer(self.n_negatives, "n_negatives", 1)
-        items = integers(self.n_items, "n_items", relevant + 1)
         for name in ("replacement", "collapsed"):
             if not isinstance(flag := getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
             object.__setattr__(self, name, bool(flag))
+        self._check_sizes()
+        self._check_weighted()
+
+    def _check_sizes(self) -> None:
+        """Check the numbers of items and negatives, and store them as whole numbers."""
+        relevant = integer(self.n_relevant, "n_relevant", 1)
+        negatives = integer(self.n_negatives, "n_negatives", 1)
+        items = integers(self.n_items, "n_items", relevant + 1)
         if items.size == 0:
             raise ValueError("n_items must hold at least one catalogue size, got none")
         pool = int(items.min()) - relevant
@@ -248,10 +257,6 @@ class Protocol(Design):
         object.__setattr__(self, "n_items", stored)
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
-        # The class is set here, so that dataclasses.replace can add weights or remove them.
-        design = Protocol if self.weights is None and not self.collapsed else Weighted
-        object.__setattr__(self, "__class__", design)
-        self._check_weighted()
 
     def _check_weighted(self) -> None:
         """Check weights and collapsed, if there are any."""
@@ -510,6 +515,13 @@ class Weighted(Protocol):
 
     uniform = False
 
+    def __new__(cls, *values: Any, **options: Any) -> Protocol:  # type: ignore[misc]
+        """A uniform one where dataclasses.replace takes the weights away."""
+        is_copied = not (values or options)  # copy and pickle set the fields later
+        return (
+            object.__new__(cls) if is_copied or _weighted(options) else Protocol(*values, **options)
+        )
+
     def _check_weighted(self) -> None:
         if self.collapsed and not self.replacement:
             raise ValueError("collapsed must be False without replacement, got True")
@@ -602,6 +614,11 @@ class Weighted(Protocol):
         shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
         cdf = np.minimum(np.cumsum(self._rows(above), axis=-1), 1.0)[..., :-1]
         return (rng.random((*shape, 1)) > np.broadcast_to(cdf, (*shape, self.n_negatives))).sum(-1)
+
+
+def _weighted(options: Mapping[str, Any]) -> bool:
+    """Whether keywords of :class:`Protocol` make it one of weighted or collapsed negatives."""
+    return options.get("weights") is not None or bool(options.get("collapsed"))
 
 
 def checked(design: Design, *, n_relevant: int | None = None) -> Protocol:

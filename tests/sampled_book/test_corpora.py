@@ -13,7 +13,7 @@ from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
 from sampled_metrics import metric
-from sampled_metrics.designs.sub_corpus import RECORD
+from sampled_metrics.designs.one_sub_corpus import RECORD
 from tests.data import needs_data
 
 DOCUMENTS = ["fast waves in tubes", "slow waves slow waves", "tubes", "mirrors and light"]

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from sampled_book.data import retrieval
 from sampled_book.experiments import one_sample
 from sampled_metrics import metric
-from sampled_metrics.designs.sub_corpus import totals
+from sampled_metrics.designs.jackknife import totals
 from sampled_metrics.log.sub_corpus import Order, SubCorpus
 
 

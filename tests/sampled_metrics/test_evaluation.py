@@ -15,7 +15,7 @@ from sampled_metrics import Protocol, RelevantSets, _ranges, estimators, evaluat
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
-from sampled_metrics.designs import judging, ranges
+from sampled_metrics.designs import judging, ranges, remedies
 from sampled_metrics.designs import values as row_values
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.designs.values import Values
@@ -748,13 +748,16 @@ def as_expected(users, m, replacement=True):
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     recall, is_decided, ranks = metric("recall@10"), {}, np.arange(1, 101)
-    masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}
+    populations = {
+        name: remedies.Population(ranks, mass / mass.sum(), np.nan, np.nan)
+        for name, mass in FALLING.items()
+    }
     weight = judging.bet_weights(assumption)[assumption]
     log_evidence_needed = identification.log_evidence_needed(0.95) - np.log(weight)
     for m in (5, 20):
         protocol, log = as_expected(250, m)
-        decisions = judging.decided(
-            masses, protocol, recall, [("A", "B")], assumption, 250.0, log_evidence_needed
+        decisions = remedies.decided(
+            populations, protocol, recall, [("A", "B")], assumption, 250.0, log_evidence_needed
         )
         assumed = evaluation.compare(log, recall, assumption=assumption).frame["assumption"][0]
         is_decided[m] = bool(decisions)

@@ -13,7 +13,7 @@ import sampled_metrics as sm
 from sampled_metrics.adaptive import Stratified
 from sampled_metrics.cli import main
 from sampled_metrics.designs import corpus_values
-from sampled_metrics.designs.sub_corpus import totals
+from sampled_metrics.designs.jackknife import totals
 from sampled_metrics.estimators import bias_variance
 
 METRICS = ["recall@2", "hit@1", "rr", "ndcg@3", "ndcg", "ap", "ap@3", "precision@2", "auc"]

@@ -8,7 +8,7 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import _confidence, _ranges, estimators, evaluation, priors
-from sampled_metrics.designs import judging, options, track_record
+from sampled_metrics.designs import Request, analysis_of, judging, options, track_record
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.designs.track_record import Record, probability, typical_range
 from sampled_metrics.designs.values import Values
@@ -69,11 +69,8 @@ def read(rows, protocol=PROTOCOL):
 
 def reason_of(log, metric="ndcg@10", estimator=FITTED[0], gamma=None):
     """Why a log has no track record; empty if it has one."""
-    sample = Sample(log)
-    values = Values(sample, options.checked_gamma(gamma, sample))
-    record, reason = track_record.of_log(
-        values, sm.metric(metric), estimator, has_default_gamma=gamma is None
-    )
+    analysis = analysis_of(log, Request([sm.metric(metric)], gamma))
+    record, reason = analysis.record(sm.metric(metric), estimator)
     assert (record is None) == (reason != "")
     return reason
 
@@ -234,7 +231,7 @@ def test_the_bias_scale_is_the_root_mean_square_bias_over_the_fitted_prior():
     estimator = estimators.bias_variance(metric, PROTOCOL, 0.05, prior)
     bias = PROTOCOL.pmf(np.arange(1, 501)) @ estimator.values - metric.vector(500)
     expected = np.sqrt(prior @ bias**2)
-    assert values.bias_scale[metric] == pytest.approx(expected, rel=1e-2)
+    assert values.bias_scale(metric) == pytest.approx(expected, rel=1e-2)
 
 
 def test_rows_hold_the_odds_and_ranges_of_their_estimates():
@@ -246,7 +243,7 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
     by_metric = dict(iter(estimates.frame.groupby("metric", sort=False)))
     for row in by_metric["ndcg@10"].itertuples():
         expected = typical_range(
-            RECORD, row.estimate, row.standard_error, values.bias_scale[metric]
+            RECORD, row.estimate, row.standard_error, values.bias_scale(metric)
         )
         assert (row.typical_low, row.typical_high) == pytest.approx(expected)
         written = _ranges.written(row.typical_low, row.typical_high)
@@ -254,7 +251,7 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
     assert TYPICAL in estimates.promises()
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
-    expected = probability(RECORD, row.estimate, row.standard_error, values.bias_scale[metric])
+    expected = probability(RECORD, row.estimate, row.standard_error, values.bias_scale(metric))
     assert row.probability == pytest.approx(expected)
 
 

@@ -21,7 +21,7 @@ from scipy.stats import hypergeom
 from sampled_metrics import metric
 from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.designs import corpus_values
-from sampled_metrics.designs.sub_corpus import Totals
+from sampled_metrics.designs.jackknife import Totals
 
 from ..data.retrieval import Runs
 from . import corpora

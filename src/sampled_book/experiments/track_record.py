@@ -125,7 +125,7 @@ def compared(ranks: Mapping[str, RankIntervals], log: Log) -> tuple[pd.DataFrame
         means = values.means(parsed_metric, FITTED[0])
         for recommender, mean in means.items():
             exact = float(ranks[recommender].evaluate(name).mean())
-            scale = values.bias_scale[parsed_metric]
+            scale = values.bias_scale(parsed_metric)
             estimates.append((name, recommender, exact, mean.value, mean.error, scale))
         for first, second in combinations(means, 2):
             error = sample.mean(means[first].minus(means[second]), means[first].users).error

@@ -1,1 +1,29 @@
 """What a log can tell, by its design: values, means over users, ranges and judgements of pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .adaptive import AdaptiveAnalysis
+from .analysis import Analysis, Request
+from .exact import ExactAnalysis
+from .one_sub_corpus import SubCorpusAnalysis
+from .uniform import UniformAnalysis
+from .weighted import NAboveAnalysis, WeightedAnalysis
+
+__all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
+
+#: The analyses, each more special than those after it.
+DESIGNS: list[type[Analysis]] = [
+    SubCorpusAnalysis,
+    AdaptiveAnalysis,
+    WeightedAnalysis,
+    NAboveAnalysis,
+    ExactAnalysis,
+    UniformAnalysis,
+]
+
+
+def analysis_of(log: Any, request: Request) -> Analysis:
+    """The analysis of a log by the first design that takes it."""
+    return next(design for design in DESIGNS if design.takes(log))(log, request)

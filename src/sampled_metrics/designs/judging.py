@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _confidence, _ranges, priors
-from .._validate import FloatArray, IntArray
-from ..adaptive import Adaptive
+from .. import _confidence, _ranges
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
-from ..bounds.generators import hats
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Protocol, fixed
-from ..verdicts import steps
 from . import track_record
 from .ranges import compatible
 from .sample import Sample, UserMean, difference
@@ -27,8 +22,6 @@ from .values import Values
 STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 #: Multiples of the users for which bets are built to find the users needed, and the largest answer.
 _MORE_USERS, _MOST_TIMES = (8.0, 64.0, 512.0), 1e6
-#: The most negatives tried for a verdict.
-_MOST_NEGATIVES = 500
 
 Pair = tuple[str, str]
 
@@ -92,21 +85,25 @@ def with_record(
     )
 
 
-def by_means(
-    values: Values,
-    metric: Metric,
-    naive: Mapping[str, UserMean],
-    pairs: Sequence[Pair],
-    confidence: float,
-) -> dict[Pair, Judgement]:
+class Paired(NamedTuple):
+    """Means of a metric by an estimator, and their differences between recommenders."""
+
+    metric: Metric
+    estimator: str
+    naive: Mapping[str, UserMean]
+    means: Mapping[str, UserMean]
+    differences: Mapping[Pair, UserMean]
+
+
+def by_means(values: Values, paired: Paired, confidence: float) -> dict[Pair, Judgement]:
     """Bets on the users' differences of naive values, if these are unbiased."""
-    least_value, largest_value = values.span(metric)
+    least_value, largest_value = values.span(paired.metric)
     span, judgements = largest_value - least_value, {}
-    for first, second in pairs:
-        first_mean, second_mean = naive[first], naive[second]
+    for first, second in paired.differences:
+        first_mean, second_mean = paired.naive[first], paired.naive[second]
         user_values, counts = values.sample.tally(first_mean.minus(second_mean))
         low, high = betting.interval(
-            user_values, -span, span, (1.0 - confidence) / len(pairs), counts=counts
+            user_values, -span, span, (1.0 - confidence) / len(paired.differences), counts=counts
         )
         sign, half_width, users_needed = int(low > 0) - int(high < 0), 0.5 * (high - low), None
         gap = abs(difference(first_mean.value, second_mean.value))
@@ -325,120 +322,3 @@ class Judge:
                 users = max(_ranges.up_to_two_digits(pair_evidence.users[0] * high), more_users)
                 users_needed[pair] = min(users, users_needed.get(pair, users))
         return users_needed
-
-
-def negatives_needed(
-    values: Values,
-    metric: Metric,
-    judgements: Mapping[Pair, Judgement],
-    assumed: Assumption | None,
-    confidence: float,
-) -> dict[Pair, tuple[int | None, bool]]:
-    """How many negatives would decide undecided pairs if the fit to each sample were true.
-
-    And whether ranking all items would.
-
-    Evidence is its expectation, so that about half of the evaluations with so many negatives would
-    decide. Users and fits stay the same.
-    """
-    sample, fits = values.sample, values.fits
-    pairs = [pair for pair, judgement in judgements.items() if not judgement.sign]
-    if not sample.log.protocol.uniform or isinstance(sample.log.protocol, Adaptive):
-        return {}
-    if sample.whole:  # there are no more negatives
-        return dict.fromkeys(pairs, (None, False))
-    if not pairs or values.unbiased(metric) or fits.most > 1 or fits.unfit:
-        return {}
-    (band,) = fits.bands(metric)
-    n_items = int(fits.mean_protocol(1).n_items)
-    log_evidence_needed, weights = (
-        identification.log_evidence_needed(confidence, len(judgements)),
-        bet_weights(assumed),
-    )
-    populations, means, variances = {}, {}, {}
-    for name in (name for name in sample.names if any(name in pair for pair in pairs)):
-        fit = fits.prior("maximum entropy", band, name)
-        ranks, mass = populations[name] = priors.condensed(np.asarray(fit.mass))
-        exact = metric.term(ranks, 1, 1, n_items)
-        means[name] = float(mass @ exact)
-        variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name]
-    fewest = fits.fewest
-    remedies: dict[Pair, tuple[int | None, bool]] = {}
-    for first, second in pairs:
-        variance, gap = (
-            variances[first] + variances[second],
-            abs(difference(means[first], means[second])),
-        )
-        # With all items ranked, bets decide if z**2 exceeds twice the evidence needed.
-        is_decidable = (
-            gap > 0 and gap**2 >= 2.0 * log_evidence_needed * variance and fewest < n_items - 1
-        )
-        remedies[first, second] = None, bool(is_decidable)
-    for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
-        for assumption in dict.fromkeys((None, assumed)):
-            name = assumption_name(assumption)
-            open_pairs = [
-                open_pair
-                for open_pair in pairs
-                if remedies[open_pair] == (None, True) and judgements[open_pair].assumption == name
-            ]
-            if m > fewest and open_pairs:
-                users = sample.users[open_pairs[0][0]]
-                bet_evidence_needed = log_evidence_needed - np.log(weights[assumption])
-                protocol = fixed(fits.mean_protocol(m), "negatives_needed")
-                for pair in decided(
-                    populations,
-                    protocol,
-                    metric,
-                    open_pairs,
-                    assumption,
-                    users,
-                    bet_evidence_needed,
-                ):
-                    remedies[pair] = m, True
-    return remedies
-
-
-def decided(
-    populations: Mapping[str, tuple[IntArray, FloatArray]],
-    protocol: Protocol,
-    metric: Metric,
-    pairs: Sequence[Pair],
-    assumption: Assumption | None,
-    users: float,
-    log_evidence_needed: float,
-) -> list[Pair]:
-    """The pairs that bets decide in expectation, if built for the true ranks."""
-    assert isinstance(protocol.n_items, int)
-    m = protocol.n_negatives
-    parts = bets.partition(
-        np.array([[m, 1, 1, protocol.n_items]]), np.ones(1), metric, protocol.replacement
-    )
-    if not parts.parts:
-        return []
-    names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    pmfs = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in populations.items()}
-    # Mix in 1% of a uniform distribution, so that no sampled rank bankrupts a bet.
-    guesses = (0.99 * np.array([pmfs[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
-    built_bets = bets.build(
-        parts, assumption, bets.SUM_NEED * log_evidence_needed, users, [guesses]
-    )
-    values = built_bets.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
-    sums = bets.Sums.of(built_bets, built_bets.certificates[:, 0], built_bets.certificates[:, 0])
-    decided_pairs = []
-    for pair in pairs:
-        for first, second in (pair, pair[::-1]):
-            bet_index = names.index(first) * len(names) + names.index(second)
-            first_values, second_values = (
-                values[sums.over[bet_index]],
-                values[sums.under[bet_index]],
-            )
-            bet_sums = (
-                np.add.outer(first_values, sums.ratio[bet_index] * second_values)
-                - sums.less[bet_index]
-            )
-            growth = pmfs[first] @ np.log(bet_sums) @ pmfs[second] - np.log(sums.mean[bet_index])
-            if users * growth >= log_evidence_needed:
-                decided_pairs.append(pair)
-                break
-    return decided_pairs

@@ -12,15 +12,13 @@ import numpy as np
 
 from .. import estimators as corrections
 from .._validate import as_written
-from ..adaptive import Adaptive
-from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..log.read import read_log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from .sample import Sample
-from .values import ADAPTIVE, ESTIMATORS, FITTED, Values
+from .values import ESTIMATORS, FITTED, Values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,12 +27,14 @@ if TYPE_CHECKING:
 def opened(
     log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
     replacement: bool | None,
-) -> Log:
-    """A log, read from its source if necessary."""
+) -> Log | SubCorpus:
+    """A log or sub-corpus, read from its source if necessary."""
     if isinstance(log, SubCorpus):
-        raise ValueError(
-            "a sub-corpus has no table of estimators: only estimate and compare take one"
-        )
+        if replacement is not None:
+            raise ValueError(
+                f"replacement must be left out for a sub-corpus, got {as_written(replacement)}"
+            )
+        return log
     if not isinstance(log, Log):
         return read_log(log, replacement=replacement)
     if replacement not in (None, log.replacement):
@@ -55,13 +55,6 @@ def checked_metrics(metrics: Sequence[str | Metric]) -> list[Metric]:
     return list(parsed_metrics)
 
 
-def assumption_for(
-    assumption: Assumption | None, sample: Sample, metric: Metric
-) -> Assumption | None:
-    """The assumption for a metric; None if it uses relevant items other than the best."""
-    return assumption if metric.best_only or int(sample.relevant.max()) <= 1 else None
-
-
 def checked_gamma(gamma: float | None, sample: Sample) -> float:
     if gamma is None:
         return corrections.default_gamma(max(sample.users.values()))
@@ -70,10 +63,11 @@ def checked_gamma(gamma: float | None, sample: Sample) -> float:
     return float(gamma)
 
 
-def checked_estimators(estimators: Sequence[str] | str, values: Values) -> list[str]:
-    """The estimators named; for "all", those that the log allows and that have an interval."""
+def checked_estimators(
+    estimators: Sequence[str] | str, allowed: Sequence[str], values: Values
+) -> list[str]:
+    """The estimators named; for "all", those of `allowed` that the log has an interval for."""
     unfit, design = values.fits.unfit, values.sample.log.protocol
-    allowed = ADAPTIVE if isinstance(design, Adaptive) else ESTIMATORS
     if estimators == "all":
         return [name for name in allowed[:-1] if not unfit or name not in FITTED]
     names = list(dict.fromkeys([estimators] if isinstance(estimators, str) else estimators))
@@ -98,14 +92,9 @@ def checked_estimators(estimators: Sequence[str] | str, values: Values) -> list[
     return names
 
 
-def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Values) -> list[str]:
-    """What is left out of a table of estimators or of a fit, and why."""
-    notes, unfit = [], values.fits.unfit
-    if estimators == "all" and unfit:
-        notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
-    if estimators == "all" and isinstance(values.sample.log.protocol, Adaptive):
-        fixed_estimators = ", ".join(name for name in ESTIMATORS if name not in ADAPTIVE)
-        notes.append(f"{fixed_estimators} are left out: they are for a fixed number of negatives")
+def notes_on(names: Sequence[str], values: Values) -> list[str]:
+    """Notes on the fits of estimators."""
+    notes = []
     lower, upper = values.fits.fewest, int(values.sample.negatives.max())
     if lower < upper and set(names) & set(FITTED):
         notes.append(
@@ -116,23 +105,11 @@ def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Valu
     return notes
 
 
-def note_on_default(values: Values, estimator: str, chosen: str | None = None) -> list[str]:
+def note_on_default(values: Values, estimator: str) -> list[str]:
     """Why the default estimator is not the usual one, if so."""
-    if chosen is not None or estimator != "bias-variance":
+    if estimator != "bias-variance":
         return []
     return [f"estimates are by bias-variance without a fitted prior: {values.fits.unfit}"]
-
-
-def note_on_reported(sample: Sample) -> list[str]:
-    """Why nothing is reported, if so."""
-    design = sample.log.protocol
-    if not isinstance(design, Adaptive):
-        return []
-    first, upper = design.first, design.most
-    return [
-        f"reported is left empty: ranks among {first:,} to {upper:,} negatives, as many as an "
-        "adaptive design drew for each user, are not averaged"
-    ]
 
 
 def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:
@@ -144,13 +121,3 @@ def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:
     ]
     names = ", ".join(log.recommenders)
     return [f"here the exact value is known: {'; '.join(values)} ({names})"] if values else []
-
-
-def refuse_if_weighted(log: Log, **options: object) -> None:
-    """Refuse options of corrections, which weighted negatives do not have."""
-    for name, value in options.items():
-        if not log.protocol.uniform and value is not None:
-            raise ValueError(
-                f"{name} must be left out, got {as_written(value)}: there are no "
-                f"corrections for weighted negatives, as in {log!r}"
-            )

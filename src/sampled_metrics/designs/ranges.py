@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ def by_student(mean: UserMean, confidence: float) -> Range:
 
 
 def of_means(
-    values: Values, metric: Metric, naive: dict[str, UserMean], confidence: float
+    values: Values, metric: Metric, naive: Mapping[str, UserMean], confidence: float
 ) -> dict[str, Range]:
     """Intervals by bets on the naive values, if these are unbiased."""
     low, high = values.span(metric)
@@ -48,10 +48,16 @@ def of_means(
 
 
 def identified(
-    sample: Sample, metric: Metric, assumption: Assumption | None, confidence: float
+    compute_ends: Callable[..., dict[str, tuple[float, float]]],
+    sample: Sample,
+    metric: Metric,
+    assumption: Assumption | None,
+    confidence: float,
 ) -> tuple[dict[str, Range], list[str]]:
-    """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    compute_ends = _by_weights if isinstance(sample.log.protocol, Weighted) else _by_bets
+    """Identification intervals, without assumption if the sample contradicts it, and notes.
+
+    `compute_ends` is :func:`by_bets` or :func:`by_weights`.
+    """
     intervals: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
@@ -63,7 +69,7 @@ def identified(
     return intervals, notes
 
 
-def _by_weights(
+def by_weights(
     sample: Sample,
     metric: Metric,
     assumption: Assumption | None,
@@ -86,7 +92,7 @@ def _by_weights(
     return intervals
 
 
-def _by_bets(
+def by_bets(
     sample: Sample,
     metric: Metric,
     assumption: Assumption | None,

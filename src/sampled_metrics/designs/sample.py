@@ -72,8 +72,7 @@ class Sample:
     """Statistics of a log, all of them sums over kinds of row.
 
     `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the
-    kinds, (kinds,); for an adaptive design, `better` are the places of its outcomes and
-    `negatives` its `most`, since so many fixed negatives have as many outcomes. `place` and
+    kinds, (kinds,). `place` and
     `many` describe ties of several relevant items with each other and negatives: the row's
     place among these, and their number; else 0. `one_item`: several draws tie, all of them copies
     of the only irrelevant item. `counts` are each recommender's users per kind, shared evenly by a
@@ -91,13 +90,18 @@ class Sample:
                 raise ValueError(
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
+        columns = self.columns()
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            {**log.kinds, **log._outcomes()}[name] for name in KIND
+            columns[name] for name in KIND
         )
         self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
         self.one_item = (self.items - self.relevant == 1) & (self.tied > 1)
         rows = log._kind_counts.sum(axis=0)
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
+
+    def columns(self) -> Mapping[str, Any]:
+        """The columns of the kinds."""
+        return self.log.kinds
 
     def cut_at(self, name: str) -> int | None:
         """The last rank of a recommender, if the log looks as if deeper ones were written as it.
@@ -196,13 +200,10 @@ class Sample:
     def is_whole(self, protocol_class: ProtocolClass) -> bool:
         """Whether each user of a class has all negatives, each once."""
         n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
-        is_distinct = not self.replacement and not isinstance(self.log.protocol, Adaptive)
-        return is_distinct and int(protocol_class.sizes[-1]) == n_ranked
+        return not self.replacement and int(protocol_class.sizes[-1]) == n_ranked
 
     def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
         """The protocol of instances with so many candidates, negatives and relevant items."""
-        if isinstance(self.log.protocol, Adaptive):  # it has one size
-            return self.log.protocol
         return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
     def mean(
@@ -311,12 +312,17 @@ class Sample:
 
     def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
         """The partition of the sample into parts that share bets on a metric."""
+        return self.partition_of(metric, assumption, None)
+
+    def partition_of(
+        self, metric: Metric, assumption: Assumption | None, design: Adaptive | None
+    ) -> bets.Partition:
+        """The partition for an adaptive design, or for fixed numbers of negatives."""
         bet_kinds, bet_kind_index = self.bet_kinds
         weights = np.zeros(len(bet_kinds))
         for counts in self.counts.values():
             weights += np.bincount(bet_kind_index, counts, len(bet_kinds))
         population = None if assumption is None else self.populations
-        design = self.log.protocol if isinstance(self.log.protocol, Adaptive) else None
         return bets.partition(bet_kinds, weights, metric, self.replacement, design, population)
 
     @cached_property

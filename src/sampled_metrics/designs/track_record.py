@@ -19,13 +19,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._validate import shortened
-from ..log.compact import Uniform
 from ..metrics import Metric
 from .sample import Sample, UserMean
 from .values import FITTED, Values
 
 #: The probability from which an order is a verdict, and from which it is printed.
 VERDICT, PRINTED = 0.95, 0.8
+#: Why other designs have no record.
+FIXED_NEGATIVES = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
 #: The largest probability that is printed: the benchmark has too few pairs to check larger ones.
 MOST = 0.99
 
@@ -123,8 +124,8 @@ def outside(
 def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: bool) -> str:
     stored = _stored()
     scope, log = stored["scope"], sample.log
-    if not isinstance(log.protocol, Uniform) or log.shared_negatives:
-        return "the benchmark has a fixed number of negatives, drawn uniformly for each user"
+    if log.shared_negatives:
+        return FIXED_NEGATIVES
     if int(sample.relevant.max()) > 1 or not sample.one_row_per_user:
         return "the benchmark has one held-out item for each user"
     if _recorded(metric) not in stored["metrics"]:

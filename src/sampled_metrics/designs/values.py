@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 
 import numpy as np
 
 from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
-from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.distributions import pmf_table
 from ..protocol import Design, fixed, thinned
@@ -19,8 +19,6 @@ from .sample import ProtocolClass, Sample, UserMean
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: Names of all corrections.
 ESTIMATORS = (*corrections.NAMES, *FITTED)
-#: Those that adaptive designs have.
-ADAPTIVE = ("bias-variance", *FITTED)
 #: AUC from the Horvitz-Thompson estimates n_above (horvitz1952).
 WEIGHTED = "n_above"
 #: Biases below this are rounding errors.
@@ -52,8 +50,7 @@ class Values:
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
         self._metrics, self._built = list(metrics), dict[tuple[Metric, Design], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
-        #: Root mean square bias over true ranks of each metric estimated with a fitted prior.
-        self.bias_scale: dict[Metric, float] = {}
+        self._by_fitted = cache(partial(self.fits.bias_variance, gamma=gamma))
 
     def means(self, metric: Metric, estimator: str, leave_out: bool = False) -> dict[str, UserMean]:
         """Estimates of a metric for all recommenders.
@@ -78,17 +75,9 @@ class Values:
             for recommender_name, users in self.sample.users.items()
         }
 
-    def default(self, metric: Metric) -> str:
-        """The default estimator of a metric; empty if there is none.
-
-        It is unbiased where one is, and else has a prior fitted to the log where that can be.
-        """
-        log = self.sample.log
-        if not log.protocol.uniform:
-            return WEIGHTED if metric.linear and "n_above" in log.kinds else ""
-        if self.unbiased(metric):
-            return "naive"
-        return "bias-variance" if self.fits.unfit else FITTED[0]
+    def bias_scale(self, metric: Metric) -> float:
+        """Root mean square bias, over true ranks, of the estimate by a fitted prior."""
+        return self._by_fitted(metric)[2]
 
     def by_row(self, metric: Metric, estimator: str) -> FloatArray:
         """Values of each kind by an estimator that is not fitted to the log."""
@@ -135,7 +124,7 @@ class Values:
         under every recommender on the prior.
         """
         sample, means = self.sample, {}
-        tables, influences, self.bias_scale[metric] = self.fits.bias_variance(metric, self.gamma)
+        tables, influences, _ = self._by_fitted(metric)
         row_values = self.looked_up(_of_places(metric, tables.__getitem__))
         for recommender, users in sample.users.items():
             value = float(sample.counts[recommender] @ row_values) / users
@@ -190,12 +179,9 @@ class Values:
         """Naive values of each kind; ties with negatives get their mean value.
 
         If n_negatives differs between users, tables of all ranks may be much longer than the ranks
-        that occur; then only these are computed. Adaptive designs have no naive values: the better
-        the rank, the more negatives it is among.
+        that occur; then only these are computed.
         """
         sample = self.sample
-        if isinstance(sample.log.protocol, Adaptive):
-            return np.full(sample.better.size, np.nan)
         n_entries = sum(
             protocol_class.n_relevant * (protocol_class.n_negatives + 1)
             for protocol_class in sample.classes
@@ -240,12 +226,10 @@ class Values:
         """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
         True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
-        with all negatives, whose sampled ranks are exact. Adaptive designs have no naive metric.
+        with all negatives, whose sampled ranks are exact.
         With replacement copies of an item share a place, which matters if the values are not linear
         in the sampled rank. Then none is unbiased if there are two irrelevant items or more.
         """
-        if isinstance(self.sample.log.protocol, Adaptive):
-            return False
         if metric not in self._unbiased:
             self._unbiased[metric] = metric.linear or all(
                 is_unbiased(

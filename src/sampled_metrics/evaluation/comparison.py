@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from .. import _confidence, _progress
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import as_written, checked_confidence, shortened
-from ..bounds.assumption import Assumption, checked_assumption
-from ..designs import judging, options, sub_corpus, track_record
-from ..designs.rows import ComparisonRow
-from ..designs.sample import Sample, UserMean, difference
-from ..designs.values import Values
+from .._validate import checked_confidence
+from ..bounds.assumption import Assumption
+from ..designs import Request, analysis_of, options
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
-from ..results import Comparison, source_of, table_of
+from ..results import Comparison
 
 
 @one_thread
@@ -165,158 +158,8 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'undecided'})
     """
-    if isinstance(log, SubCorpus):
-        if replacement is not None or estimator is not None:
-            raise ValueError("replacement and estimator must be left out for a sub-corpus")
-        (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
-        return sub_corpus.compare(log, parsed_metric, gamma, level)
-    log = options.opened(log, replacement)
-    (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
-    options.refuse_if_weighted(log, estimator=estimator, gamma=gamma)
-    assumed = checked_assumption(assumption)
-    if not log.protocol.uniform:
-        _check_weighted(log, parsed_metric, assumption)
-    sample = Sample(log)
-    sample.check_independent("estimate with identification=False says what was reported")
-    log._check_same_users()
-    values = Values(sample, options.checked_gamma(gamma, sample))
-    estimator_name = estimator or values.default(parsed_metric)
-    notes = _checked_estimator(estimator_name, values) if log.protocol.uniform else []
-    notes += options.note_on_default(values, estimator_name, estimator)
-    notes += options.note_on_reported(sample)
-    metric_assumption = options.assumption_for(assumed, sample, parsed_metric)
-    unbiased = log.protocol.uniform and values.unbiased(parsed_metric)
-    pairs = list(combinations(sample.names, 2))
-    with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
-        naive = values.means(parsed_metric, "naive")
-        means = naive if estimator_name == "naive" else values.means(parsed_metric, estimator_name)
-        bar.update()
-        differences = {}
-        for first, second in pairs:
-            gap = difference(means[first].value, means[second].value)
-            differences[first, second] = sample.mean(
-                means[first].minus(means[second]), means[first].users, gap
-            )
-        if not log.protocol.uniform:
-            judgements = judging.by_student(differences, level)
-            notes = [
-                _correlation(means[first], means[second], paired, first, second)
-                for (first, second), paired in differences.items()
-            ]
-        elif unbiased:
-            judgements = judging.by_means(values, parsed_metric, naive, pairs, level)
-        else:
-            judgements, bet_notes = judging.by_bets(
-                sample, parsed_metric, pairs, metric_assumption, level, bar
-            )
-            notes += bet_notes
-        remedies = judging.negatives_needed(
-            values, parsed_metric, judgements, metric_assumption, level
-        )
-        record, no_record = None, ""
-        all_decided = all(judgement.sign for judgement in judgements.values())
-        if log.protocol.uniform and not unbiased and not all_decided:
-            record, no_record = track_record.of_log(
-                values, parsed_metric, estimator_name, has_default_gamma=gamma is None
-            )
-        if no_record:
-            notes.append(f"no track record for {parsed_metric.name} here: {no_record}")
-        bar.update(bar.total - bar.n)
-    # Other estimators of a metric with an unbiased one, as bias-variance of AUC, may have a bias.
-    is_unbiased = (unbiased and estimator_name == "naive") or not log.protocol.uniform
-    rows = []
-    for (first, second), paired in differences.items():
-        student_low, student_high = paired.student(level)[:2] if is_unbiased else (np.nan, np.nan)
-        judgement, probability, outside = judgements[first, second], np.nan, ""
-        if record and not judgement.sign:
-            pair_means = {name: means[name] for name in (first, second)}
-            if outside := track_record.outside(record, sample, pair_means, paired.error):
-                notes.append(
-                    f"no track record for {shortened(first)} and {shortened(second)} on "
-                    f"{parsed_metric.name}: {outside}"
-                )
-        if record and not judgement.sign and not outside:
-            bias_scale = values.bias_scale[parsed_metric]
-            probability = track_record.probability(record, paired.value, paired.error, bias_scale)
-            judgement = judging.with_record(judgement, probability, paired.value, level)
-        is_decided = judgement.sign != 0
-        is_favoured = probability >= track_record.PRINTED or student_low > 0 or student_high < 0
-        if judgement.sign and judgement.warrant != _confidence.TRACK_RECORD:
-            is_favoured = False
-        negatives_needed, ranking_decides = remedies.get((first, second), (None, None))
-        rows.append(
-            ComparisonRow(
-                first=first,
-                second=second,
-                reported=difference(naive[first].value, naive[second].value),
-                estimate=paired.value,
-                standard_error=paired.error,
-                student_low=student_low,
-                student_high=student_high,
-                possible_low=judgement.low,
-                possible_high=judgement.high,
-                verdict=judgement.verdict(first, second),
-                assumption=judgement.assumption if is_decided else "",
-                warrant=judgement.warrant if is_decided else "",
-                steepness=judgement.steepness if is_decided else np.nan,
-                favoured=(first if paired.value > 0 else second) if is_favoured else "",
-                probability=probability,
-                detectable=judgement.detectable,
-                users_needed=judgement.users_needed,
-                negatives_needed=negatives_needed,
-                ranking_decides=ranking_decides,
-            )
-        )
-    frame = table_of(ComparisonRow, rows)
-    settings: dict[str, Any] = {"metric": parsed_metric.name, "estimator": estimator_name}
-    if log.protocol.uniform:
-        settings["gamma"] = values.gamma
-    settings["confidence"] = level
-    assumes_nothing = unbiased or metric_assumption is None
-    settings["assumed"] = _confidence.Assumed(() if assumes_nothing else (metric_assumption,))
-    if not log.protocol.uniform:
-        settings["assumed"] = _confidence.Assumed(("n_above is without bias",))
-    settings["warrant"] = _confidence.THEOREM if log.protocol.uniform else _confidence.LARGE_SAMPLE
-    notes += options.note_on_exact_values(log, [parsed_metric])
-    distinct_notes = tuple(dict.fromkeys(filter(None, notes)))
-    assumptions = {pair: judgement.assumption for pair, judgement in judgements.items()}
-    return Comparison(
-        frame, settings, distinct_notes, source=source_of(log), log=log, assumptions=assumptions
+    request = Request(
+        options.checked_metrics([metric]), gamma, checked_confidence(confidence), assumption
     )
-
-
-def _checked_estimator(estimator: str, values: Values) -> list[str]:
-    """Notes on the estimator of a comparison; ValueError if it has no standard error."""
-    options.checked_estimators(estimator, values)
-    if estimator == "maximum likelihood":
-        raise ValueError(
-            f"estimator must have a standard error for differences, got {as_written(estimator)}"
-        )
-    return options.notes_on([estimator], estimator, values)
-
-
-def _check_weighted(log: Log, metric: Metric, assumption: Assumption | str | None) -> None:
-    """Refuse comparisons of weighted negatives, except of AUC from n_above."""
-    if isinstance(assumption, Assumption):
-        raise ValueError(
-            f"assumption must be left out, got {as_written(assumption)}: the comparison tests "
-            f"the users' n_above and assumes nothing of the true ranks of {log!r}"
-        )
-    if "n_above" not in log.kinds:
-        raise ValueError(
-            f"a comparison with weighted negatives needs a log with a column n_above, got {log!r}"
-        )
-    if not metric.linear:
-        raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")
-
-
-def _correlation(first: UserMean, second: UserMean, paired: UserMean, a: str, b: str) -> str:
-    """A note on how much the correlation of users' values reduces the standard error."""
-    unpaired = np.hypot(first.error, second.error)
-    if not first.error * second.error:
-        return ""
-    rho = (unpaired**2 - paired.error**2) / (2.0 * first.error * second.error)
-    return (
-        f"{a} and {b}: users' values have a correlation of {rho:.2f}, so that the difference has a "
-        f"standard error of {paired.error:.4f}, and not {unpaired:.4f}"
-    )
+    analysis = analysis_of(options.opened(log, replacement), request)
+    return analysis.comparison(estimator, progress=progress)

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from .. import _progress
-from .._confidence import CONFIDENCE, NONE, Assumed, percent
+from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import as_written, checked_confidence, shortened
-from ..bounds.assumption import Assumption, checked_assumption
-from ..designs import options, ranges, sub_corpus, track_record
-from ..designs.ranges import Range
-from ..designs.rows import EstimateRow
-from ..designs.sample import Sample, UserMean
-from ..designs.values import WEIGHTED, Values
-from ..log.compact import Log, Unstated
+from .._validate import checked_confidence
+from ..bounds.assumption import Assumption
+from ..designs import Request, analysis_of, options
+from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
-from ..protocol import Weighted
-from ..results import Estimates, source_of
+from ..results import Estimates
 
 #: Default metrics.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
-
-
-class EstimatorRow(NamedTuple):
-    """A row of the frame of :func:`estimate_each`, which explains the columns."""
-
-    recommender: str
-    metric: str
-    estimator: str
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    users: int
 
 
 @one_thread
@@ -191,45 +170,14 @@ def estimate(
     4           Z  recall@10  0.093 (0.064 to 0.154)
     5           Z        auc  0.748 (0.737 to 0.759)
     """
-    if isinstance(log, SubCorpus):
-        if replacement is not None:
-            raise ValueError(
-                f"replacement must be left out for a sub-corpus, got {as_written(replacement)}"
-            )
-        parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
-        return sub_corpus.estimate(log, parsed_metrics, gamma, level)
-    log = options.opened(log, replacement)
-    options.refuse_if_weighted(log, gamma=gamma)
-    parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
-    sample, assumed = Sample(log), checked_assumption(assumption)
-    assumptions = {
-        metric: options.assumption_for(assumed, sample, metric) for metric in parsed_metrics
-    }
-    # AUC needs no correction.
-    corrected_metrics = [metric for metric in parsed_metrics if not metric.linear]
-    values = Values(sample, options.checked_gamma(gamma, sample), corrected_metrics)
-    settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
-    if identification:
-        sample.check_independent("identification=False leaves the ranges out")
-    frame, notes = _one_row_each(
-        values, assumptions, level, identification, progress, gamma is None
+    request = Request(
+        options.checked_metrics(metrics),
+        gamma,
+        checked_confidence(confidence),
+        assumption,
+        identification,
     )
-    if not log.protocol.uniform:
-        settings = {"confidence": level, "assumed": _assumed_if_weighted(log, frame, assumed)}
-    elif identification:
-        settings["assumed"] = _assumed(frame, assumptions)
-    by_estimator: dict[str, list[str]] = {}
-    for metric in parsed_metrics:
-        by_estimator.setdefault(values.default(metric), []).append(metric.label)
-    estimators = [
-        name if len(by_estimator) == 1 else f"{name} ({', '.join(labels)})"
-        for name, labels in by_estimator.items()
-        if name
-    ]
-    if estimators:
-        settings = {"estimator": "; ".join(estimators), **settings}
-    notes += tuple(options.note_on_exact_values(log, parsed_metrics))
-    return Estimates(frame, settings, notes, source=source_of(log), log=log)
+    return analysis_of(options.opened(log, replacement), request).estimates(progress=progress)
 
 
 @one_thread
@@ -315,175 +263,6 @@ def estimate_each(
     4           Z          naive  0.543
     5           Z  bias-variance  0.090
     """
-    log = options.opened(log, replacement)
-    if not log.protocol.uniform:
-        raise ValueError(
-            f"there are no corrections for weighted negatives, as in {log!r}: estimate AUC with "
-            "estimate instead"
-        )
-    parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
-    sample = Sample(log)
-    values = Values(sample, options.checked_gamma(gamma, sample), parsed_metrics)
-    estimator_names = options.checked_estimators(estimators, values)
-    notes, rows = options.notes_on(estimator_names, estimators, values), list[EstimatorRow]()
-    steps, position = len(parsed_metrics) * len(estimator_names), values.sample.names.index
-    with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
-        for metric in parsed_metrics:
-            metric_rows = []
-            for estimator in estimator_names:
-                means = values.means(metric, estimator, leave_out=estimators == "all")
-                if not means:
-                    notes.append(
-                        f"{estimator} is left out of {metric.name}: with so many negatives it has "
-                        "no correct digits"
-                    )
-                for recommender, mean in means.items():
-                    low, high, _ = mean.student(level)
-                    row = EstimatorRow(
-                        recommender=recommender,
-                        metric=metric.name,
-                        estimator=estimator,
-                        value=mean.value,
-                        standard_error=mean.error,
-                        low=low,
-                        high=high,
-                        users=mean.users,
-                    )
-                    metric_rows.append(row)
-                bar.update()
-            rows += sorted(metric_rows, key=lambda row: position(row.recommender))
-    frame = pd.DataFrame(rows, columns=EstimatorRow._fields)
-    settings = {"gamma": values.gamma, "confidence": level}
-    return Estimates(frame, settings, tuple(dict.fromkeys(notes)), source=source_of(log))
-
-
-def _one_row_each(
-    values: Values,
-    assumptions: Mapping[Metric, Assumption | None],
-    confidence: float,
-    identification: bool,
-    progress: bool,
-    has_default_gamma: bool,
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The frame with a row for each recommender and metric, and notes."""
-    sample, rows, notes = values.sample, list[EstimateRow](), list[str]()
-    without_record: dict[str, list[str]] = {}
-    steps = len(assumptions) * 2
-    with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
-        for metric, assumption in assumptions.items():
-            naive, name = values.means(metric, "naive"), values.default(metric)
-            no_means = dict.fromkeys(sample.names, UserMean(np.nan, 0, np.nan, {}))
-            means = naive if name == "naive" else values.means(metric, name) if name else no_means
-            bar.update()
-            record = None
-            if name not in ("naive", WEIGHTED, ""):
-                notes += options.note_on_default(values, name)
-                record, reason = track_record.of_log(
-                    values, metric, name, has_default_gamma=has_default_gamma
-                )
-                if reason:
-                    without_record.setdefault(reason, []).append(metric.name)
-            intervals, interval_notes = _ranges_of(
-                values, metric, name, means, assumption, confidence, identification
-            )
-            notes += interval_notes
-            bar.update()
-            for recommender, mean in means.items():
-                interval = intervals.get(recommender, Range())
-                typical, outside = (np.nan, np.nan), ""
-                if record:
-                    outside = track_record.beyond(record, sample, recommender, mean.value)
-                if outside:
-                    notes.append(f"no typical range of {metric.name}: {outside}")
-                elif record:
-                    scale = values.bias_scale[metric]
-                    typical = track_record.typical_range(record, mean.value, mean.error, scale)
-                if interval.assumption and not ranges.holds(interval, mean.value):
-                    notes.append(
-                        f"the estimate of {metric.name} for {shortened(recommender)} is outside "
-                        f"the {percent(confidence)} interval, so it is wrong if the interval is "
-                        "right"
-                    )
-                if metric.kind == "auc" and interval.high < 0.5:
-                    notes.append(
-                        f"the AUC of {shortened(recommender)} is below one half, worse than a "
-                        "random order: scores or ranks may be inverted (the highest score, or rank "
-                        "1, is the best)"
-                    )
-                rows.append(
-                    EstimateRow(
-                        recommender=recommender,
-                        metric=metric.name,
-                        reported=naive[recommender].value,
-                        estimate=mean.value,
-                        standard_error=mean.error,
-                        typical_low=typical[0],
-                        typical_high=typical[1],
-                        possible_low=interval.low,
-                        possible_high=interval.high,
-                        assumption=interval.assumption,
-                        warrant=interval.warrant,
-                        quote=ranges.quoted(mean.value, interval),
-                        users=sample.users[recommender],
-                    )
-                )
-    notes += [
-        f"no typical range for {', '.join(names)}: {reason}"
-        for reason, names in without_record.items()
-    ]
-    rows.sort(key=lambda row: sample.names.index(row.recommender))
-    frame = pd.DataFrame(rows, columns=EstimateRow._fields)
-    return frame, tuple(dict.fromkeys(notes))
-
-
-def _ranges_of(
-    values: Values,
-    metric: Metric,
-    estimator: str,
-    means: dict[str, UserMean],
-    assumption: Assumption | None,
-    confidence: float,
-    identification: bool,
-) -> tuple[dict[str, Range], list[str]]:
-    """Intervals of a metric by the bounds that apply to its estimator, and notes."""
-    log, notes = values.sample.log, options.note_on_reported(values.sample)
-    if estimator == "naive":  # fast, whatever `identification` says
-        return ranges.of_means(values, metric, means, confidence), notes
-    if metric.linear and isinstance(log.protocol, Weighted) and log.protocol.collapsed:
-        notes.append(
-            f"{metric.name} is reported as a share of the {log.protocol.n_negatives} draws: the "
-            "log does not say how many of each user's were distinct"
-        )
-    if "n_above" in log.kinds and not metric.linear:
-        notes.append(
-            f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
-            f"{metric.name} is not linear in them"
-        )
-    if not identification or (isinstance(log.protocol, Unstated) and estimator != WEIGHTED):
-        return {}, notes
-    if estimator == WEIGHTED:
-        return {
-            recommender: ranges.by_student(mean, confidence) for recommender, mean in means.items()
-        }, notes
-    intervals, interval_notes = ranges.identified(values.sample, metric, assumption, confidence)
-    return intervals, interval_notes + notes
-
-
-def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> Assumed:
-    """What the intervals assume, for the settings."""
-    assuming_metrics = set(frame.loc[frame["assumption"] != NONE, "metric"])
-    free_metrics = [metric.name for metric in assumptions if metric.name not in assuming_metrics]
-    if len(free_metrics) == len(assumptions):
-        return Assumed()
-    assumption = next(filter(None, assumptions.values()))
-    return Assumed((assumption,), tuple(free_metrics))
-
-
-def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> Assumed:
-    """What is assumed of weighted negatives and of true ranks, for the settings."""
-    conditions: list[object] = ["n_above is without bias"] if "n_above" in log.kinds else []
-    if isinstance(log.protocol, Weighted):
-        conditions.append("all users' negatives are drawn from the same items but their own one")
-        if not frame["assumption"].isin([NONE, ""]).all():
-            conditions.append(assumption)
-    return Assumed(tuple(conditions))
+    request = Request(options.checked_metrics(metrics), gamma, checked_confidence(confidence))
+    analysis = analysis_of(options.opened(log, replacement), request)
+    return analysis.by_estimator(estimators, progress=progress)

@@ -207,17 +207,6 @@ class Log:
         """Whether negatives were drawn with replacement."""
         return self.protocol.replacement
 
-    def _outcomes(self) -> dict[str, IntArray]:
-        """n_better and n_negatives of each kind as in a log of fixed samples.
-
-        An adaptive design has as many outcomes as its most negatives have sampled ranks, and their
-        places (:meth:`~sampled_metrics.Adaptive.places`) stand for n_better.
-        """
-        better, drawn, design = self.kinds["n_better"], self.kinds["n_negatives"], self.protocol
-        if isinstance(design, Adaptive):
-            better, drawn = design.places(drawn, better), np.full_like(drawn, design.most)
-        return {"n_better": better, "n_negatives": drawn}
-
     @property
     def n_users(self) -> int:
         """Number of users; the largest number of any recommender if users are not paired."""

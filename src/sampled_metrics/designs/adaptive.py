@@ -1,0 +1,96 @@
+"""The analysis of a log of an adaptive design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..adaptive import Adaptive
+from ..bounds import bets
+from ..bounds.assumption import Assumption
+from ..log.compact import Log
+from ..metrics import Metric
+from .judging import Judgement, Pair
+from .ranges import Range
+from .remedies import Remedy
+from .sample import ProtocolClass, Sample, UserMean
+from .track_record import FIXED_NEGATIVES, Record
+from .uniform import UniformAnalysis
+from .values import ESTIMATORS, FITTED
+
+
+class AdaptiveSample(Sample):
+    """A sample whose rows hold outcomes of one adaptive design.
+
+    Places of outcomes stand for `better`, and the design's `most` for `negatives`, since so many
+    fixed negatives have as many outcomes.
+    """
+
+    @property
+    def design(self) -> Adaptive:
+        assert isinstance(self.log.protocol, Adaptive)
+        return self.log.protocol
+
+    def columns(self) -> dict[str, Any]:
+        kinds, design = self.log.kinds, self.design
+        places = design.places(kinds["n_negatives"], kinds["n_better"])
+        most = np.full_like(kinds["n_negatives"], design.most)
+        return {**kinds, "n_better": places, "n_negatives": most}
+
+    def is_whole(self, protocol_class: ProtocolClass) -> bool:
+        return False
+
+    def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Adaptive:
+        return self.design  # it has one size
+
+    def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
+        return self.partition_of(metric, assumption, self.design)
+
+
+class AdaptiveAnalysis(UniformAnalysis):
+    """Every metric needs a correction, since better ranks are among more negatives."""
+
+    estimators: ClassVar[tuple[str, ...]] = ("bias-variance", *FITTED)
+    sample_class: ClassVar[type[Sample]] = AdaptiveSample
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and isinstance(log.protocol, Adaptive)
+
+    def unbiased(self, metric: Metric) -> bool:
+        return False
+
+    def reported(self, metric: Metric) -> dict[str, UserMean]:
+        return self.no_means
+
+    def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
+        return None, FIXED_NEGATIVES
+
+    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
+        return {}
+
+    def ranges(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> tuple[dict[str, Range], list[str]]:
+        intervals, notes = super().ranges(metric, estimator, means)
+        return intervals, [*notes, self._nothing_reported]
+
+    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+        notes = super().notes_on_comparison(estimator, is_default=is_default)
+        return [*notes, self._nothing_reported]
+
+    def notes_on_all(self) -> list[str]:
+        left_out = ", ".join(name for name in ESTIMATORS if name not in self.estimators)
+        notes = super().notes_on_all()
+        return [*notes, f"{left_out} are left out: they are for a fixed number of negatives"]
+
+    @property
+    def _nothing_reported(self) -> str:
+        design = self.log.protocol
+        assert isinstance(design, Adaptive)
+        return (
+            f"reported is left empty: ranks among {design.first:,} to {design.most:,} negatives, "
+            "as many as an adaptive design drew for each user, are not averaged"
+        )

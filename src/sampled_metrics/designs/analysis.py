@@ -1,0 +1,51 @@
+"""What the verbs ask of a log, whatever its design."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .._confidence import CONFIDENCE
+from ..bounds.assumption import Assumption
+from ..metrics import Metric
+from ..results import Comparison, Estimates
+
+
+class Request(NamedTuple):
+    """What a verb is asked to compute; `assumption` and `gamma` as the caller wrote them."""
+
+    metrics: Sequence[Metric]
+    gamma: float | None = None
+    confidence: float = CONFIDENCE
+    assumption: Assumption | str | None = None
+    identification: bool = True
+
+
+class Analysis(ABC):
+    """The answers to `estimate`, `compare` and `estimate_each` for one log.
+
+    There is a subclass for each design of a log, which :func:`designs.analysis_of` chooses once. A
+    new design is a file with a subclass and its place in `designs.DESIGNS`.
+    """
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, log: Any) -> bool:
+        """Whether a log has this design."""
+
+    @abstractmethod
+    def __init__(self, log: Any, request: Request) -> None:
+        """Check what the design refuses of a log and of a request."""
+
+    @abstractmethod
+    def estimates(self, *, progress: bool) -> Estimates:
+        """A row for each recommender and metric."""
+
+    @abstractmethod
+    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+        """A verdict on each pair of recommenders, by the only metric."""
+
+    @abstractmethod
+    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
+        """A row for each recommender, metric and estimator."""

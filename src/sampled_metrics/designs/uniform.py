@@ -1,0 +1,418 @@
+"""The analysis of a log with a fixed number of uniform negatives for each user.
+
+The analyses of other designs of sampled ranks are subclasses that replace what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from .. import _confidence, _progress
+from .._confidence import NONE, Assumed, percent
+from .._validate import as_written, shortened
+from ..bounds.assumption import Assumption, checked_assumption
+from ..log.compact import Log, Uniform
+from ..metrics import Metric
+from ..results import Comparison, Estimates, source_of, table_of
+from . import judging, options, ranges, remedies, track_record
+from .analysis import Analysis, Request
+from .judging import Judgement, Pair, Paired
+from .ranges import Range
+from .remedies import Remedy
+from .rows import ComparisonRow, EstimateRow, EstimatorRow
+from .sample import Sample, UserMean, difference
+from .values import ESTIMATORS, FITTED, WEIGHTED, Values
+
+
+class UniformAnalysis(Analysis):
+    """Each metric has an estimate by a correction, or by its naive value if that is unbiased."""
+
+    #: The estimators of this design, the last one without a standard error.
+    estimators: ClassVar[tuple[str, ...]] = ESTIMATORS
+    sample_class: ClassVar[type[Sample]] = Sample
+    #: The warrant that the settings of a comparison name.
+    warrant: ClassVar[str] = _confidence.THEOREM
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and isinstance(log.protocol, Uniform)
+
+    def __init__(self, log: Log, request: Request) -> None:
+        self.log, self.request = log, request
+        self.checked_assumption = checked_assumption(request.assumption)
+        self.sample = self.sample_class(log)
+        corrected = [metric for metric in request.metrics if not metric.linear]
+        gamma = options.checked_gamma(request.gamma, self.sample)
+        self.values = Values(self.sample, gamma, corrected)
+
+    # What the design answers on a metric
+
+    def unbiased(self, metric: Metric) -> bool:
+        """Whether the default estimate has no bias at any true rank."""
+        return self.values.unbiased(metric)
+
+    def default(self, metric: Metric) -> str:
+        """The default estimator of a metric; empty if there is none."""
+        if self.unbiased(metric):
+            return "naive"
+        return "bias-variance" if self.values.fits.unfit else FITTED[0]
+
+    def assumption(self, metric: Metric) -> Assumption | None:
+        """The assumption; None if users have several relevant items and not only the best counts.
+
+        An assumption is about the ranks of the best item.
+        """
+        has_one = metric.best_only or int(self.sample.relevant.max()) <= 1
+        return self.checked_assumption if has_one else None
+
+    def reported(self, metric: Metric) -> dict[str, UserMean]:
+        """What the evaluation reports, for each recommender."""
+        return self.values.means(metric, "naive")
+
+    @cached_property
+    def no_means(self) -> dict[str, UserMean]:
+        return dict.fromkeys(self.sample.names, UserMean(np.nan, 0, np.nan, {}))
+
+    def means(self, metric: Metric, estimator: str) -> dict[str, UserMean]:
+        """The estimates of each recommender by an estimator."""
+        if estimator == "naive":
+            return self.reported(metric)
+        return self.values.means(metric, estimator) if estimator else self.no_means
+
+    def ranges(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> tuple[dict[str, Range], list[str]]:
+        """Intervals of a metric by the bounds that apply to its estimator, and notes."""
+        if estimator == "naive":  # fast, so that they are always computed
+            return ranges.of_means(self.values, metric, means, self.request.confidence), []
+        if not self.request.identification:
+            return {}, []
+        return ranges.identified(
+            ranges.by_bets, self.sample, metric, self.assumption(metric), self.request.confidence
+        )
+
+    def record(self, metric: Metric, estimator: str) -> tuple[track_record.Record | None, str]:
+        """The track record of such estimates; or None, and what the benchmark lacks."""
+        has_default_gamma = self.request.gamma is None
+        return track_record.of_log(
+            self.values, metric, estimator, has_default_gamma=has_default_gamma
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {"gamma": self.values.gamma, "confidence": self.request.confidence}
+
+    # Estimates
+
+    def estimates(self, *, progress: bool) -> Estimates:
+        if self.request.identification:
+            self.sample.check_independent("identification=False leaves the ranges out")
+        metrics = self.request.metrics
+        rows, notes, without_record = list[EstimateRow](), list[str](), dict[str, list[str]]()
+        bar = _progress.bar(total=2 * len(metrics), desc="estimate", unit="table", show=progress)
+        with bar:
+            for metric in metrics:
+                rows += self._estimate_rows(metric, bar, notes, without_record)
+        notes += [
+            f"no typical range for {', '.join(names)}: {reason}"
+            for reason, names in without_record.items()
+        ]
+        notes += options.note_on_exact_values(self.log, metrics)
+        rows.sort(key=lambda row: self.sample.names.index(row.recommender))
+        frame = pd.DataFrame(rows, columns=EstimateRow._fields)
+        settings = self._estimators() | self.settings() | self.assumed(frame)
+        return Estimates(
+            frame, settings, _distinct(notes), source=source_of(self.log), log=self.log
+        )
+
+    def _estimate_rows(
+        self, metric: Metric, bar: Any, notes: list[str], without_record: dict[str, list[str]]
+    ) -> list[EstimateRow]:
+        """The rows of a metric; appends notes, and its name to those without a track record."""
+        naive, estimator = self.reported(metric), self.default(metric)
+        means, record = naive if estimator == "naive" else self.means(metric, estimator), None
+        bar.update()
+        if estimator in self.estimators and estimator != "naive":
+            notes += options.note_on_default(self.values, estimator)
+            record, reason = self.record(metric, estimator)
+            if reason:
+                without_record.setdefault(reason, []).append(metric.name)
+        intervals, range_notes = self.ranges(metric, estimator, means)
+        notes += range_notes
+        bar.update()
+        rows = []
+        for name, mean in means.items():
+            interval = intervals.get(name, Range())
+            typical_low, typical_high = self._typical(metric, record, name, mean, notes)
+            notes += self._doubts(metric, name, mean, interval)
+            rows.append(
+                EstimateRow(
+                    recommender=name,
+                    metric=metric.name,
+                    reported=naive[name].value,
+                    estimate=mean.value,
+                    standard_error=mean.error,
+                    typical_low=typical_low,
+                    typical_high=typical_high,
+                    possible_low=interval.low,
+                    possible_high=interval.high,
+                    assumption=interval.assumption,
+                    warrant=interval.warrant,
+                    quote=ranges.quoted(mean.value, interval),
+                    users=self.sample.users[name],
+                )
+            )
+        return rows
+
+    def _typical(
+        self,
+        metric: Metric,
+        record: track_record.Record | None,
+        recommender: str,
+        mean: UserMean,
+        notes: list[str],
+    ) -> tuple[float, float]:
+        """The typical range by a record; missing, with a note, for a level that it lacks."""
+        if record is None:
+            return np.nan, np.nan
+        if outside := track_record.beyond(record, self.sample, recommender, mean.value):
+            notes.append(f"no typical range of {metric.name}: {outside}")
+            return np.nan, np.nan
+        scale = self.values.bias_scale(metric)
+        return track_record.typical_range(record, mean.value, mean.error, scale)
+
+    def _doubts(
+        self, metric: Metric, recommender: str, mean: UserMean, interval: Range
+    ) -> list[str]:
+        """Notes on an estimate that cannot be right, or on ranks that seem to be inverted."""
+        notes, confidence = [], percent(self.request.confidence)
+        if interval.assumption and not ranges.holds(interval, mean.value):
+            notes.append(
+                f"the estimate of {metric.name} for {shortened(recommender)} is outside the "
+                f"{confidence} interval, so it is wrong if the interval is right"
+            )
+        if metric.kind == "auc" and interval.high < 0.5:
+            notes.append(
+                f"the AUC of {shortened(recommender)} is below one half, worse than a random "
+                "order: scores or ranks may be inverted (the highest score, or rank 1, is the best)"
+            )
+        return notes
+
+    def _estimators(self) -> dict[str, str]:
+        """The setting estimator: its name, or each with the metrics that it is for."""
+        labels: dict[str, list[str]] = {}
+        for metric in self.request.metrics:
+            labels.setdefault(self.default(metric), []).append(metric.label)
+        names = [
+            name if len(labels) == 1 else f"{name} ({', '.join(of_metrics)})"
+            for name, of_metrics in labels.items()
+            if name
+        ]
+        return {"estimator": "; ".join(names)} if names else {}
+
+    def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
+        """The setting assumed: what the intervals assume; absent if there are none."""
+        if not self.request.identification:
+            return {}
+        assuming = set(frame.loc[frame["assumption"] != NONE, "metric"])
+        metrics = self.request.metrics
+        free_metrics = [metric.name for metric in metrics if metric.name not in assuming]
+        if len(free_metrics) == len(metrics):
+            return {"assumed": Assumed()}
+        assumption = next(filter(None, map(self.assumption, metrics)))
+        return {"assumed": Assumed((assumption,), tuple(free_metrics))}
+
+    # Comparisons
+
+    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+        (metric,) = self.request.metrics
+        self.sample.check_independent("estimate with identification=False says what was reported")
+        self.log._check_same_users()
+        name = estimator or self.default(metric)
+        notes = self.notes_on_comparison(name, is_default=estimator is None)
+        with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
+            paired = self._paired(metric, name)
+            bar.update()
+            judgements, judging_notes = self.judgements(paired, bar)
+            notes += judging_notes
+            remedies = self.remedies(judgements)
+            is_undecided = not all(judgement.sign for judgement in judgements.values())
+            record, reason = None, ""
+            if is_undecided and not self.unbiased(metric):
+                record, reason = self.record(metric, name)
+            if reason:
+                notes.append(f"no track record for {metric.name} here: {reason}")
+            bar.update(bar.total - bar.n)
+        rows = [
+            self._pair_row(pair, paired, judgement, remedies.get(pair, Remedy()), record, notes)
+            for pair, judgement in judgements.items()
+        ]
+        settings = {"metric": metric.name, "estimator": name, **self.settings()}
+        settings |= {"assumed": self.assumed_of_pairs(metric), "warrant": self.warrant}
+        notes += options.note_on_exact_values(self.log, [metric])
+        return Comparison(
+            table_of(ComparisonRow, rows),
+            settings,
+            _distinct(notes),
+            source=source_of(self.log),
+            log=self.log,
+            assumptions={pair: judgement.assumption for pair, judgement in judgements.items()},
+        )
+
+    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+        """Notes on the estimator of differences; ValueError if it has no standard error."""
+        options.checked_estimators(estimator, self.estimators, self.values)
+        if estimator == "maximum likelihood":
+            raise ValueError(
+                f"estimator must have a standard error for differences, got {as_written(estimator)}"
+            )
+        notes = options.notes_on([estimator], self.values)
+        return notes + (options.note_on_default(self.values, estimator) if is_default else [])
+
+    def _paired(self, metric: Metric, estimator: str) -> Paired:
+        naive = self.reported(metric)
+        means = naive if estimator == "naive" else self.means(metric, estimator)
+        differences = {}
+        for first, second in combinations(self.sample.names, 2):
+            gap = difference(means[first].value, means[second].value)
+            differences[first, second] = self.sample.mean(
+                means[first].minus(means[second]), means[first].users, gap
+            )
+        return Paired(metric, estimator, naive, means, differences)
+
+    def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
+        """A judgement of each pair, and notes."""
+        metric, confidence = paired.metric, self.request.confidence
+        if self.unbiased(metric):
+            return judging.by_means(self.values, paired, confidence), []
+        assumption, pairs = self.assumption(metric), [*paired.differences]
+        return judging.by_bets(self.sample, metric, pairs, assumption, confidence, bar)
+
+    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
+        """What would decide the undecided pairs."""
+        (metric,), fits = self.request.metrics, self.values.fits
+        if self.unbiased(metric) or fits.most > 1 or fits.unfit:
+            return {}
+        return remedies.remedies(
+            fits, metric, judgements, self.assumption(metric), self.request.confidence
+        )
+
+    def assumed_of_pairs(self, metric: Metric) -> Assumed:
+        """The setting assumed of a comparison."""
+        assumption = None if self.unbiased(metric) else self.assumption(metric)
+        return Assumed(() if assumption is None else (assumption,))
+
+    def _pair_row(
+        self,
+        pair: Pair,
+        paired: Paired,
+        judgement: Judgement,
+        remedy: Remedy,
+        record: track_record.Record | None,
+        notes: list[str],
+    ) -> ComparisonRow:
+        """The row of a pair; appends a note if the pair is beyond the record."""
+        (first, second), gap = pair, paired.differences[pair]
+        low, high = np.nan, np.nan
+        if self.unbiased(paired.metric) and paired.estimator in ("naive", WEIGHTED):
+            low, high = gap.student(self.request.confidence)[:2]
+        probability = np.nan
+        if record and not judgement.sign:
+            probability = self._probability(pair, paired, record, notes)
+            judgement = judging.with_record(
+                judgement, probability, gap.value, self.request.confidence
+            )
+        by_sample = judgement.sign != 0 and judgement.warrant != _confidence.TRACK_RECORD
+        is_ahead = probability >= track_record.PRINTED or low > 0 or high < 0
+        favoured = first if gap.value > 0 else second
+        return ComparisonRow(
+            first=first,
+            second=second,
+            reported=difference(paired.naive[first].value, paired.naive[second].value),
+            estimate=gap.value,
+            standard_error=gap.error,
+            student_low=low,
+            student_high=high,
+            possible_low=judgement.low,
+            possible_high=judgement.high,
+            verdict=judgement.verdict(first, second),
+            assumption=judgement.assumption if judgement.sign else "",
+            warrant=judgement.warrant if judgement.sign else "",
+            steepness=judgement.steepness if judgement.sign else np.nan,
+            favoured=favoured if is_ahead and not by_sample else "",
+            probability=probability,
+            detectable=judgement.detectable,
+            users_needed=judgement.users_needed,
+            negatives_needed=remedy.negatives,
+            ranking_decides=remedy.ranking_decides,
+        )
+
+    def _probability(
+        self, pair: Pair, paired: Paired, record: track_record.Record, notes: list[str]
+    ) -> float:
+        """The probability, by a record, that the leader of a pair is better; or missing."""
+        metric, gap = paired.metric, paired.differences[pair]
+        means = {name: paired.means[name] for name in pair}
+        if outside := track_record.outside(record, self.sample, means, gap.error):
+            first, second = map(shortened, pair)
+            notes.append(f"no track record for {first} and {second} on {metric.name}: {outside}")
+            return np.nan
+        scale = self.values.bias_scale(metric)
+        return track_record.probability(record, gap.value, gap.error, scale)
+
+    # Estimates by each estimator
+
+    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
+        names = options.checked_estimators(estimators, self.estimators, self.values)
+        leaves_out, metrics = estimators == "all", self.request.metrics
+        notes = (self.notes_on_all() if leaves_out else []) + options.notes_on(names, self.values)
+        rows: list[EstimatorRow] = []
+        steps = len(metrics) * len(names)
+        with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
+            for metric in metrics:
+                metric_rows = []
+                for estimator in names:
+                    means = self.values.means(metric, estimator, leave_out=leaves_out)
+                    if not means:
+                        notes.append(
+                            f"{estimator} is left out of {metric.name}: with so many negatives it "
+                            "has no correct digits"
+                        )
+                    metric_rows += self._rows_of(metric, estimator, means)
+                    bar.update()
+                rows += sorted(metric_rows, key=lambda row: self.sample.names.index(row[0]))
+        frame = pd.DataFrame(rows, columns=EstimatorRow._fields)
+        return Estimates(frame, self.settings(), _distinct(notes), source=source_of(self.log))
+
+    def notes_on_all(self) -> list[str]:
+        """What is left out of a table of all estimators, and why."""
+        unfit = self.values.fits.unfit
+        return [f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}"] if unfit else []
+
+    def _rows_of(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> list[EstimatorRow]:
+        rows = []
+        for name, mean in means.items():
+            low, high, _ = mean.student(self.request.confidence)
+            row = EstimatorRow(
+                recommender=name,
+                metric=metric.name,
+                estimator=estimator,
+                value=mean.value,
+                standard_error=mean.error,
+                low=low,
+                high=high,
+                users=mean.users,
+            )
+            rows.append(row)
+        return rows
+
+
+def _distinct(notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, notes)))

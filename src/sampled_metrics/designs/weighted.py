@@ -1,0 +1,171 @@
+"""Analyses of logs whose negatives were drawn with unequal probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from .. import _confidence
+from .._confidence import NONE, Assumed
+from .._validate import as_written
+from ..bounds.assumption import Assumption
+from ..log.compact import Log, Unstated
+from ..metrics import Metric
+from ..protocol import Weighted
+from ..results import Comparison, Estimates
+from . import judging, ranges
+from .analysis import Request
+from .judging import Judgement, Pair, Paired
+from .ranges import Range
+from .remedies import Remedy
+from .sample import UserMean
+from .track_record import FIXED_NEGATIVES, Record
+from .uniform import UniformAnalysis
+from .values import WEIGHTED
+
+#: What is assumed of a column n_above.
+_N_ABOVE = "n_above is without bias"
+
+
+class NAboveAnalysis(UniformAnalysis):
+    """Only AUC has an estimate, from the column n_above; no estimator corrects other metrics."""
+
+    estimators: ClassVar[tuple[str, ...]] = ()
+    warrant: ClassVar[str] = _confidence.LARGE_SAMPLE
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and isinstance(log.protocol, Unstated)
+
+    def __init__(self, log: Log, request: Request) -> None:
+        _refuse(log, "gamma", request.gamma)
+        super().__init__(log, request)
+
+    @property
+    def has_n_above(self) -> bool:
+        return "n_above" in self.log.kinds
+
+    def default(self, metric: Metric) -> str:
+        return WEIGHTED if self.unbiased(metric) else ""
+
+    def unbiased(self, metric: Metric) -> bool:
+        return metric.linear and self.has_n_above
+
+    def ranges(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> tuple[dict[str, Range], list[str]]:
+        notes = []
+        if self.has_n_above and not metric.linear:
+            notes.append(
+                f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
+                f"{metric.name} is not linear in them"
+            )
+        if not self.request.identification or estimator != WEIGHTED:
+            return {}, notes
+        confidence = self.request.confidence
+        return {name: ranges.by_student(mean, confidence) for name, mean in means.items()}, notes
+
+    def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
+        return None, FIXED_NEGATIVES
+
+    def settings(self) -> dict[str, Any]:
+        return {"confidence": self.request.confidence}
+
+    def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
+        return {"assumed": Assumed((_N_ABOVE,) if self.has_n_above else ())}
+
+    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+        _refuse(self.log, "estimator", estimator)
+        if isinstance(given := self.request.assumption, Assumption):
+            raise ValueError(
+                f"assumption must be left out, got {as_written(given)}: the comparison tests "
+                f"the users' n_above and assumes nothing of the true ranks of {self.log!r}"
+            )
+        (metric,) = self.request.metrics
+        if not self.has_n_above:
+            raise ValueError(
+                "a comparison with weighted negatives needs a log with a column n_above, got "
+                f"{self.log!r}"
+            )
+        if not metric.linear:
+            raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")
+        return super().comparison(None, progress=progress)
+
+    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+        return []
+
+    def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
+        return judging.by_student(paired.differences, self.request.confidence), [
+            _correlation(*pair, paired) for pair in paired.differences
+        ]
+
+    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
+        return {}
+
+    def assumed_of_pairs(self, metric: Metric) -> Assumed:
+        return Assumed((_N_ABOVE,))
+
+    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
+        raise ValueError(
+            f"there are no corrections for weighted negatives, as in {self.log!r}: estimate AUC "
+            "with estimate instead"
+        )
+
+
+class WeightedAnalysis(NAboveAnalysis):
+    """Probabilities are known, so that every metric has an identification interval."""
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and isinstance(log.protocol, Weighted)
+
+    def ranges(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> tuple[dict[str, Range], list[str]]:
+        intervals, notes = super().ranges(metric, estimator, means)
+        protocol = self.log.protocol
+        assert isinstance(protocol, Weighted)
+        if metric.linear and protocol.collapsed:
+            notes.insert(
+                0,
+                f"{metric.name} is reported as a share of the {protocol.n_negatives} draws: the "
+                "log does not say how many of each user's were distinct",
+            )
+        if not self.request.identification or estimator == WEIGHTED:
+            return intervals, notes
+        intervals, range_notes = ranges.identified(
+            ranges.by_weights, self.sample, metric, self.assumption(metric), self.request.confidence
+        )
+        return intervals, range_notes + notes
+
+    def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
+        conditions = [*super().assumed(frame)["assumed"].conditions]
+        conditions.append("all users' negatives are drawn from the same items but their own one")
+        if not frame["assumption"].isin([NONE, ""]).all():
+            conditions.append(self.checked_assumption)
+        return {"assumed": Assumed(tuple(conditions))}
+
+
+def _refuse(log: Log, name: str, value: object) -> None:
+    """Refuse an option of corrections."""
+    if value is not None:
+        raise ValueError(
+            f"{name} must be left out, got {as_written(value)}: there are no corrections for "
+            f"weighted negatives, as in {log!r}"
+        )
+
+
+def _correlation(first: str, second: str, paired: Paired) -> str:
+    """A note on how much the correlation of users' values reduces the standard error."""
+    first_error, second_error = paired.means[first].error, paired.means[second].error
+    if not first_error * second_error:
+        return ""
+    error, unpaired = paired.differences[first, second].error, np.hypot(first_error, second_error)
+    correlation = (unpaired**2 - error**2) / (2.0 * first_error * second_error)
+    return (
+        f"{first} and {second}: users' values have a correlation of {correlation:.2f}, so that the "
+        f"difference has a standard error of {error:.4f}, and not {unpaired:.4f}"
+    )
