@@ -104,7 +104,9 @@ def test_an_interrupted_installation_is_made_anew(tmp_path, monkeypatch):
 
 def test_an_older_python_is_one_sentence(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(install, "OLDEST", (4, 0))
-    monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path / "new"), "constraints.txt"])
+    monkeypatch.setattr(
+        sys, "argv", ["install.py", str(tmp_path / "new"), "requirements/study.txt"]
+    )
     assert install.main() == 2
     assert "Python 4.0 or newer is needed, not 3." in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
@@ -112,10 +114,10 @@ def test_an_older_python_is_one_sentence(monkeypatch, tmp_path, capsys):
 
 def test_sections_end_where_the_next_one_begins():
     text = "\n# --- book ---\na==1\n\n# --- test ---\nb==1\n"
-    assert install.before("test", text) == "\n# --- book ---\na==1\n"
-    assert install.before("end", text) == text
+    assert install.upto("book", text) == "\n# --- book ---\na==1\n"
+    assert install.upto("test", text) == text
     with pytest.raises(install.InstallError, match="no section 'site'"):
-        install.before("site", text)
+        install.upto("site", text)
 
 
 def asked(requirement, extra):
