@@ -99,10 +99,10 @@ def test_the_library_is_tested_without_the_laboratory():
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
     "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
-    "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
-    "verify", "evaluation", "loop", "exact_pairs", "sequential", "expected_races", "planning",
-    "log_plans", "auditing", "published_tables", "example", "conformance", "gate", "report",
-    "doctor", "cli_options", "cli",
+    "consistency", "differences", "verdicts", "log", "readers", "bounds", "results", "designs",
+    "ranking", "verify", "evaluation", "loop", "exact_pairs", "sequential", "expected_races",
+    "planning", "log_plans", "auditing", "published_tables", "example", "conformance", "gate",
+    "report", "doctor", "cli_options", "cli",
 ]  # fmt: skip
 #: What a result calls when it is asked for a page, a figure or metrics of exact ranks.
 UPWARDS = {("results", "evaluation"), ("results", "report")}
