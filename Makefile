@@ -39,7 +39,7 @@
 #   make corpora    rankings of two collections of documents, and scores on NanoBEIR
 #                   (ARGS=--check to compare the rankings only)
 #   make figure     the README's figure
-#   make constraints  the pins of all packages (needs uv)
+#   make requirements  the pins of all packages (needs uv)
 
 PYTHON ?= python3
 VENV = .venv
@@ -49,7 +49,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers conformance test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks constraints release-check clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers conformance test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -100,19 +100,19 @@ LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_sco
 	readers/test_rectools ranking/test_files test_evaluation \
 	ranking/test_exact test_metrics test_estimators bounds/test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
-test-lowest: .venv-lowest/lowest.installed
+test-lowest: .venv-lowest/installed
 	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
-test-peers: .venv-peers/peers.installed
+test-peers: .venv-peers/installed
 	.venv-peers/bin/python -m pytest tests/peers $(ARGS)
 
 # The libraries of this environment; the module says how the others were installed.
-conformance: .venv-peers/peers.installed
+conformance: .venv-peers/installed
 	.venv-peers/bin/python -m sampled_book.experiments.conformance $(ARGS)
 
 # PyTorch for these libraries is gigabytes, and newer than the one that RecBole takes.
-test-graphs: .venv-graphs/graphs.installed
+test-graphs: .venv-graphs/installed
 	.venv-graphs/bin/python -m pytest tests/peers $(ARGS)
 
 chapter: $(VENV)/book.installed
@@ -134,7 +134,7 @@ lint: $(VENV)/test.installed
 sync: $(VENV)/book.installed
 	@$(RUN) book/pairs.py sync
 
-release-check: .venv-release/release.installed
+release-check: .venv-release/installed
 	@rm -rf _build/dist
 	.venv-release/bin/python -m build --no-isolation -o _build/dist .
 	.venv-release/bin/twine check --strict _build/dist/*
@@ -142,14 +142,14 @@ release-check: .venv-release/release.installed
 	.venv-release/bin/repo-review .
 
 # In an environment of its own: LensKit takes several gigabytes and an older pandas.
-ranks: .venv-study/study.installed
+ranks: .venv-study/installed
 	.venv-study/bin/python -m sampled_book.data.recommenders $(ARGS)
 	.venv-study/bin/python -m sampled_book.data.study $(ARGS)
 
-benchmark-ranks: .venv-study/study.installed
+benchmark-ranks: .venv-study/installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.data.benchmark $(ARGS)
 
-graph-ranks: .venv-graphs/graphs.installed
+graph-ranks: .venv-graphs/installed
 	.venv-graphs/bin/python -m sampled_book.experiments.graphs $(ARGS)
 
 evidence: $(VENV)/book.installed
@@ -164,7 +164,7 @@ test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)
 
 # On one core: on several, the times depend on what else the machine does.
-benchmarks: $(VENV)/benchmarks.installed
+benchmarks: $(VENV)/test.installed
 	OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1 $(RUN) -m pytest benchmarks \
 		-o python_files='bench_*.py' -q --benchmark-columns=min,median,rounds \
 		--benchmark-sort=name $(ARGS)
@@ -172,37 +172,18 @@ benchmarks: $(VENV)/benchmarks.installed
 clean:
 	rm -rf _build
 
-.venv-study/study.installed: NAME := study
-.venv-lowest/lowest.installed: NAME := lowest
-.venv-peers/peers.installed: NAME := peers
-.venv-graphs/graphs.installed: NAME := graphs
-.venv-release/release.installed: NAME := release
-.venv-lowest/lowest.installed .venv-peers/peers.installed .venv-graphs/graphs.installed: \
-	PYTHON := python3.11
-.venv-study/study.installed: constraints-study.txt
-.venv-lowest/lowest.installed: constraints-lowest.txt
-.venv-peers/peers.installed: constraints-peers.txt
-.venv-graphs/graphs.installed: constraints-graphs.txt
-.venv-release/release.installed: constraints-release.txt
-.venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed \
-.venv-graphs/graphs.installed .venv-release/release.installed: pyproject.toml
-	@$(PYTHON) .ci/install.py .venv-$(NAME) constraints-$(NAME).txt
+# Each file of pins but project.txt has an environment of its own.
+.venv-lowest/installed .venv-peers/installed .venv-graphs/installed: PYTHON := python3.11
+.venv-%/installed: requirements/%.txt pyproject.toml
+	@$(PYTHON) .ci/install.py .venv-$* $<
 	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.
-constraints:
+requirements:
 	$(PYTHON) .ci/pin.py
 
-# constraints.txt has a section for each of these, each adding to those before it.
-$(VENV)/book.installed: UPTO := test
-$(VENV)/test.installed: UPTO := benchmarks
-$(VENV)/benchmarks.installed: UPTO := site
-$(VENV)/site.installed: UPTO := lab
-$(VENV)/lab.installed: UPTO := end
-$(VENV)/test.installed: WITH := book
-$(VENV)/benchmarks.installed: WITH := book test
-$(VENV)/site.installed: WITH := book test benchmarks
-$(VENV)/lab.installed: WITH := book test benchmarks site
-$(VENV)/%.installed: constraints.txt pyproject.toml
-	@$(PYTHON) .ci/install.py $(VENV) constraints.txt $(UPTO)
-	@touch $(patsubst %,$(VENV)/%.installed,$(WITH) $*)
+# Each section of these pins adds to those before it.
+$(VENV)/%.installed: requirements/project.txt pyproject.toml
+	@$(PYTHON) .ci/install.py $(VENV) $< $*
+	@for section in book test site lab; do \
+		touch $(VENV)/$$section.installed; [ $$section != $* ] || break; done

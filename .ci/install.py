@@ -2,7 +2,7 @@
 
     python .ci/install.py ENVIRONMENT PINS [SECTION]
 
-Packages from SECTION on are left out; none if it is "end".
+The sections after SECTION are left out.
 
 Nothing is resolved: a file of pins names all that is needed, so pip only fetches and checks hashes.
 (With resolution, pip 23 refuses a file of hashes as soon as a package that another one asks for
@@ -53,12 +53,12 @@ def install_pins(python: str, pins: Path) -> None:
     run(*pip, "install", *quiet, *patience, "--require-hashes", "-r", str(pins))
 
 
-def before(section: str, pins: str) -> str:
-    """Return the sections of a text of pins that come before a section."""
-    heading = f"\n# --- {section} ---\n"
-    if heading not in pins and section != "end":
+def upto(section: str, pins: str) -> str:
+    """Return a text of pins without the sections after this one."""
+    before, heading, after = pins.partition(f"\n# --- {section} ---\n")
+    if not heading:
         raise InstallError(f"no section {section!r} in the file of pins")
-    return pins.partition(heading)[0]
+    return before + heading + after.partition("\n# --- ")[0]
 
 
 def install(environment: Path, pins: str) -> None:
@@ -92,7 +92,7 @@ def main() -> int:
     print(f"Installing the pinned packages into {environment}: a minute or more", flush=True)
     try:
         text = (ROOT / pins).read_text(encoding="utf-8")
-        install(ROOT / environment, before(*section, text) if section else text)
+        install(ROOT / environment, upto(*section, text) if section else text)
     except (InstallError, OSError) as why:
         print(f"{environment} was not installed: {why}.", file=sys.stderr)
         if (ROOT / environment / "unfinished").exists():

@@ -1,8 +1,8 @@
 """Write the files of pins: every package the project needs, with hashes (needs uv).
 
-constraints.txt is the lock that environments share.  Its sections come from one resolution, so that
-their versions never conflict; the Makefile installs the sections that it needs.  Five files stand
-alone, and their first lines say why.
+The sections of requirements/project.txt come from one resolution, so that their versions never
+conflict; the Makefile installs the sections that it needs.  Each other file stands alone, and its
+first lines say why.
 """
 
 import re
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "requirements"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 HEADER = """\
-# Written by `make constraints`; do not edit.  Python {python}.
+# Written by `make requirements`; do not edit.  Python {python}.
 # {purpose}
 """
 #: Each section adds to those before it.
 SECTIONS = {
     "book": ["book"],
     "test": ["ranks", "parquet", "test"],
-    "benchmarks": ["benchmarks"],
     "site": ["site"],
     "lab": ["lab"],
 }
@@ -93,7 +93,7 @@ def bounded(name: str) -> str:
 
 
 def shared() -> str:
-    """Return the sections of constraints.txt."""
+    """Return the sections of project.txt."""
     everything = resolve([name for sets in SECTIONS.values() for name in sets])
     pins = ROOT / "_build" / "pins.txt"
     pins.parent.mkdir(exist_ok=True)
@@ -113,11 +113,11 @@ def shared() -> str:
 
 def main() -> None:
     header = HEADER.format(python=ANY, purpose=PURPOSE)
-    (ROOT / "constraints.txt").write_text(header + shared())
+    (FOLDER / "project.txt").write_text(header + shared())
     for name, (sets, besides, options, python, purpose) in ALONE.items():
         found = resolve(sets, *options, besides=sorted(map(bounded, besides)))
         header = HEADER.format(python=python, purpose=purpose)
-        (ROOT / f"constraints-{name}.txt").write_text(header + "\n" + "\n".join(found) + "\n")
+        (FOLDER / f"{name}.txt").write_text(header + "\n" + "\n".join(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -37,8 +37,6 @@ OURS = [
     "ours, NumPy", "ours, compiled", "ours, NumPy, masked", "ours, compiled, masked", "product",
     "argsort",
 ]  # fmt: skip
-#: Users and items of the runs that growth is fitted to: users times items over three decades.
-GROWTH = [(100, 10_000), (1_000, 10_000), (1_000, 100_000), (1_000, 1_000_000)]
 
 
 def make(folder: Path, n_users: int, n_items: int) -> None:
@@ -60,10 +58,10 @@ def make(folder: Path, n_users: int, n_items: int) -> None:
 
 def choose(compiled: bool) -> None:
     """Let this process count by the compiled pass, which is loaded here, or never."""
-    from sampled_metrics.ranking import kernels as _compiled
+    from sampled_metrics.ranking import kernels
 
-    _compiled.WORTH = 0 if compiled else 2**62
-    if compiled and _compiled.compiled(np.dtype(np.float32), 0) is None:
+    kernels.WORTH = 0 if compiled else 2**62
+    if compiled and kernels.compiled(np.dtype(np.float32), 0) is None:
         raise ImportError("Numba is not installed")
 
 
@@ -247,37 +245,12 @@ def measured(way: str, folder: Path, pythons: dict[str, str]) -> dict[str, float
     return found
 
 
-def workers(folder: Path, count: int, compiled: bool) -> tuple[float, float]:
-    """Seconds of the busiest worker of a local cluster, and of all, by its processor."""
-    import pandas as pd
-    from distributed import Client, LocalCluster
-
-    import sampled_metrics as sm
-
-    test = pd.DataFrame({"item": np.load(folder / "test.npy")}).rename_axis("user").reset_index()
-    files = str(folder / "U.npy"), str(folder / "V.npy"), test, str(folder / "train.npz")
-    with (
-        LocalCluster(
-            n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        client.run(__import__, "sampled_metrics.ranking.blocks")
-        client.run(choose, compiled)
-        before = client.run(time.process_time)
-        sm.rank(*files, cluster=client)
-        after = client.run(time.process_time)
-    took = [after[name] - before[name] for name in before]
-    return max(took), sum(took)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", help="a Python with implicit, rectools and recbole")
     parser.add_argument("--study", help="a Python with lenskit")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--items", type=int, nargs="*", choices=list(USERS), default=list(USERS))
-    parser.add_argument("--no-growth", action="store_true", help="leave out growth and workers")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -304,24 +277,6 @@ def main() -> None:
                     of = f"{n_items:9,} items {USERS[n_items]:5,} users  {way:22}"
                     ratio = f"{np.median(ratios):7.2f} x product"
                     print(f"{of} {seconds:8.3f} s {ratio} {peak:8.0f} MiB", flush=True)
-    points = []
-    for n_users, n_items in [] if given.no_growth else GROWTH:
-        with TemporaryDirectory() as name:
-            make(Path(name), n_users, n_items)
-            way = "ours, compiled, masked"
-            runs = [measured(way, Path(name), pythons) for _ in range(given.repeats)]
-            seconds = float(np.median([run["seconds"] for run in runs if run]))
-            points.append((n_users * n_items, seconds))
-            print(f"{n_users:,} users x {n_items:,} items: {seconds:.3f} s", flush=True)
-            for compiled in (False, True) if (n_users, n_items) == GROWTH[-1] else ():
-                alone, both = (workers(Path(name), count, compiled) for count in (1, 2))
-                times = f"{both[0]:.2f} s in the busier one, {both[1]:.2f} s in both"
-                faster = f"{alone[0] / both[0]:.2f} times as fast"
-                kind = "compiled" if compiled else "NumPy"
-                print(f"{kind}: 1 worker {alone[0]:.2f} s, 2 workers {times}: {faster}")
-    if points:
-        slope = np.polyfit(*np.log(np.array(points)).T, 1)[0]
-        print(f"growth: time ~ (users x items)^{slope:.2f}")
 
 
 if __name__ == "__main__":

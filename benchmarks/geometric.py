@@ -51,11 +51,8 @@ def kinds(name: str, bins: np.ndarray) -> np.ndarray:
 
 def log_likelihoods(columns: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of the best mixtures, a user each, and those."""
-    problems, k = len(shares), len(columns)
-    laws = np.ascontiguousarray(np.broadcast_to(columns.T, (problems, *columns.T.shape)))
-    one = np.ones((problems, 1))
-    free, near = np.zeros((problems, k)), np.full(problems, 1e-8)
-    weights, _ = likeliest(laws, shares, free, np.ones((problems, 1, k)), one, near)
+    free, one = np.zeros((len(shares), len(columns))), np.ones((1, len(columns)))
+    weights, _ = likeliest(columns.T, shares, free, one, np.ones(1), 1e-8)
     mixed = weights @ columns
     return (shares * np.log(np.where(shares > 0, mixed, 1.0))).sum(axis=1), mixed
 

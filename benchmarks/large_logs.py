@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
-from scipy import stats
 
 #: Rows of a file.
 FILE = 10_000_000
@@ -30,50 +30,28 @@ COMMANDS = {
 }
 
 
-def write(folder: Path, rows: int, seed: int = 1) -> None:
-    """Two recommenders' logs: one folder each, users in order in one and not in the other."""
-    users = rows // 2
-    part = min(FILE, users)
-    for strength, name in enumerate(("A", "B")):
-        own = folder / f"recommender={name}"
-        own.mkdir(parents=True)
-        for number in range(users // part):
-            rng = np.random.default_rng([seed, strength, number])
-            shares = stats.betabinom.pmf(np.arange(NEGATIVES + 1), NEGATIVES, 0.4, 1 + 2 * strength)
-            ranks = np.repeat(np.arange(1, NEGATIVES + 2), rng.multinomial(part, shares))
-            user = np.arange(number * part, (number + 1) * part, dtype=np.int64)
-            table = pa.table(
-                {
-                    "user": user if strength == 0 else rng.permutation(user),
-                    "rank": rng.permutation(ranks.astype(np.int32)),
-                }
-            )
-            parquet.write_table(table, own / f"part-{number:03}.parquet")
-
-
-def write_several(folder: Path, rows: int, items: int, mixed: bool, seed: int = 1) -> None:
-    """The same with so many rows of each user, of different ranks, together unless mixed up."""
+def write(folder: Path, rows: int, items: int, mixed: bool, seed: int = 1) -> None:
+    """Two recommenders' logs, a folder each. With one row a user, A's users stand in order and B's
+    do not; with more, a user's rows stand together unless they are mixed up within a file."""
     part = min(FILE, rows // 2) // items
-    for strength, name in enumerate(("A", "B")):
-        own = folder / f"recommender={name}"
-        own.mkdir(parents=True)
-        for number in range(rows // 2 // items // part):
-            rng = np.random.default_rng([seed, strength, number])
-            depths = np.sort(rng.beta(0.4, 1 + 2 * strength, (part, items)), axis=1)
-            ranks = np.zeros((part, items), dtype=np.int32)
-            above, before = np.zeros(part, dtype=np.int64), np.zeros(part)
-            for at, depth in enumerate(depths.T):  # all among the same negatives
-                above += rng.binomial(
-                    NEGATIVES - above, np.maximum(depth - before, 0) / (1 - before)
-                )
-                ranks[:, at], before = above + at + 1, np.minimum(depth, 1 - 1e-9)
-            user = np.arange(number * part, (number + 1) * part, dtype=np.int64)
-            item = np.arange(items) + 10 * user[:, np.newaxis]
-            order = rng.permutation(ranks.size) if mixed else slice(None)
-            columns = np.repeat(user, items), item.ravel(), ranks.ravel()
-            named = zip(("user", "item", "rank"), columns, strict=True)
-            table = pa.table({key: column[order] for key, column in named})
-            parquet.write_table(table, own / f"part-{number:03}.parquet")
+    for strength, number in product(range(2), range(rows // 2 // items // part)):
+        own = folder / f"recommender={'AB'[strength]}"
+        own.mkdir(parents=True, exist_ok=True)
+        rng = np.random.default_rng([seed, strength, number])
+        depths = np.sort(rng.beta(0.4, 1 + 2 * strength, (part, items)), axis=1)
+        ranks = np.zeros((part, items), dtype=np.int32)
+        above, before = np.zeros(part, dtype=np.int64), np.zeros(part)
+        for at, depth in enumerate(depths.T):  # all among the same negatives
+            above += rng.binomial(NEGATIVES - above, np.maximum(depth - before, 0) / (1 - before))
+            ranks[:, at], before = above + at + 1, np.minimum(depth, 1 - 1e-9)
+        user = np.arange(number * part, (number + 1) * part, dtype=np.int64)
+        columns = {"user": np.repeat(user, items), "rank": ranks.ravel()}
+        if items > 1:
+            columns["item"] = (np.arange(items) + 10 * user[:, np.newaxis]).ravel()
+        shuffled = mixed if items > 1 else strength == 1
+        order = rng.permutation(ranks.size) if shuffled else slice(None)
+        table = pa.table({key: column[order] for key, column in columns.items()})
+        parquet.write_table(table, own / f"part-{number:03}.parquet")
 
 
 def measured(*arguments: str) -> tuple[float, float, float]:
@@ -102,10 +80,7 @@ def main() -> None:
     print("|---:|---|---:|---:|---:|---:|")
     for rows in map(int, arguments.rows):
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            if arguments.items == 1:
-                write(Path(folder) / "log", rows)
-            else:
-                write_several(Path(folder) / "log", rows, arguments.items, arguments.mixed)
+            write(Path(folder) / "log", rows, arguments.items, arguments.mixed)
             for command, options in COMMANDS.items():
                 used, seconds, peak = measured(command, f"{folder}/log", *SIZES, *options)
                 line = f"| {rows:,} | {command} | {used:.1f} | {1e9 * used / rows:.0f} |"

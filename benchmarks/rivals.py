@@ -105,7 +105,7 @@ class Class:
     def __init__(self, n: int, of: str, assumption: Assumption | None) -> None:
         self.n, self.name, self.shape = n, of, assumption
         top = 0 if assumption is None else int(min(assumption.head * n / M, n))
-        found = generators(n - 1, M, True, top)
+        found = generators(Protocol(n, M), assumption, top)
         spread = found.last[found.first[found.first < found.spread]]
         single = found.last[found.first[found.first >= found.spread]]
         laws, values = pmf_table(M, np.arange(n), n - 1, True), metric(of).vector(n)

@@ -100,7 +100,7 @@ def digest(root: Path, paths: Iterable[Path]) -> str:
 
 def chapter_keys(book: Book) -> dict[Path, str]:
     """Return for each chapter a hash of all that its outputs depend on."""
-    shared = digest(book.root, [book.root / "src", book.root / "constraints.txt"])
+    shared = digest(book.root, [book.root / "src", book.root / "requirements/project.txt"])
     keys = {}
     for chapter in book.chapters():
         cells = nbformat.read(chapter, as_version=4).cells
@@ -259,7 +259,7 @@ def build_site(book: Book) -> None:
         if stale:
             execute_stale(book, bar, stale)
         stage(book, copy, {chapter: book.executed(chapter) for chapter in keys})
-        key = digest(book.root, [copy, book.root / "src", book.root / "constraints.txt"])
+        key = digest(book.root, [copy, book.root / "src", book.root / "requirements/project.txt"])
         if not up_to_date(note, key, html):
             with tempfile.TemporaryDirectory(dir=book.build, prefix=".") as scratch:
                 make_site(copy, Path(scratch), "-n", "-W", "--keep-going")

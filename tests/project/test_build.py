@@ -41,12 +41,12 @@ def write_chapter(root: Path, name: str, *code: str, tags: tuple[str, ...] = ())
 @pytest.fixture
 def book(tmp_path):
     """A book with a landing page, a chapter and a ledger."""
-    for folder in ["book/notebooks", "src/package", "tests/claims"]:
+    for folder in ["book/notebooks", "src/package", "tests/claims", "requirements"]:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "book" / "index.md").write_text("# A book\n")
     (tmp_path / "book" / "claims.yml").write_text("[]\n")
     (tmp_path / "src" / "package" / "code.py").write_text("x = 1\n")
-    (tmp_path / "constraints.txt").write_text("numpy==2.0\n")
+    (tmp_path / "requirements/project.txt").write_text("numpy==2.0\n")
     (tmp_path / "_config.yml").write_text("title: A book\nonly_build_toc_files: true\n")
     files = [{"file": f"book/notebooks/{name}"} for name in ("01_one", "ledger")]
     toc = {"format": "jb-book", "root": "book/index", "chapters": files}
@@ -123,7 +123,7 @@ def test_the_site_is_made_with_the_books_own_extensions(book):
     [
         ("src/package/code.py", {"01_one", "ledger"}),
         ("src/package/new.csv", {"01_one", "ledger"}),
-        ("constraints.txt", {"01_one", "ledger"}),
+        ("requirements/project.txt", {"01_one", "ledger"}),
         ("book/claims.yml", {"ledger"}),
         ("tests/claims/test_new.py", set()),
         ("book/index.md", set()),

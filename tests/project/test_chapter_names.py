@@ -1,4 +1,4 @@
-"""What points at a chapter still does after chapters are renumbered, and no text has its number."""
+"""What points at a chapter still does after chapters are renumbered."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from pathlib import Path
 
 import jupytext
 import pytest
-import yaml
-
-import slides
 
 pytestmark = pytest.mark.words
 
@@ -23,10 +20,6 @@ MADE_UP = {
 PATH = re.compile(r"book/(?:chapters|notebooks)/(?!NN_)(\w+)(?:\.(?:md|ipynb)\b|$)", re.M)
 #: The chapter that a command runs, and the rest of its line.
 COMMAND = re.compile(r"(?:\bCHAPTER=|build\.py chapter )(\w+)(.*)")
-#: A typed number or letter: not in a command, in the words of CONTRIBUTING, or of another book.
-TYPED = re.compile(
-    r"(?<!build\.py )(?<!Algorithms, )\b(?:[Cc]hapters?|[Aa]ppendi(?:x|ces))[\s~]+(?:\d+|[A-K])\b"
-)
 
 
 def texts():
@@ -70,11 +63,9 @@ def faults(texts, chapters):
             for parameter in re.findall(r"-p (\w+)", rest):
                 if parameter not in chapters[names[0]]:
                     yield f"{file}: {names[0]} has no parameter {parameter}"
-        for typed in TYPED.findall(text):
-            yield f"{file}: {typed!r} is a typed number; point at the chapter's label"
 
 
-def test_paths_and_commands_are_of_chapters_that_exist_and_no_number_is_typed():
+def test_paths_and_commands_are_of_chapters_that_exist():
     assert list(faults(texts(), chapters())) == []
 
 
@@ -82,50 +73,3 @@ def test_what_points_at_chapters_is_found():
     """The patterns match where chapters are known to be named."""
     found = {file for file, text in texts().items() if PATH.search(text) or COMMAND.search(text)}
     assert {"README.md", "CONTRIBUTING.md", "Makefile", "_toc.yml", "book/build.py"} <= found
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("papermill book/notebooks/03_b.ipynb out.ipynb", "there is no chapter 03_b"),
-        ("      - file: book/notebooks/03_b\n", "there is no chapter 03_b"),
-        ("make chapter CHAPTER=03", "03 begins the names of 0 chapters"),
-        ("#  (CHAPTER=0 ARGS='')", "0 begins the names of 2 chapters"),
-        ("build.py chapter 01 -p n_user 5", "01_a has no parameter n_user"),
-        ("as chapter 6 says", "'chapter 6' is a typed number; point at the chapter's label"),
-        ("see Appendix\nE", "'Appendix\\nE' is a typed number; point at the chapter's label"),
-    ],
-)
-def test_each_fault_is_found(text, fault):
-    renumbered = {"01_a": {"n_items"}, "02_b": set()}
-    assert list(faults({"file": text}, renumbered)) == [f"file: {fault}"]
-
-
-def test_labels_are_of_chapters_that_exist():
-    """The build refuses an unknown label as well, minutes later."""
-    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book/chapters").glob("*.md")]
-    pages += [path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")]
-    labels = set(re.findall(r"(?m)^\((ch-[\w-]+)\)=$", "\n".join(pages)))
-    syllabus = (ROOT / "book/syllabus.md").read_text(encoding="utf-8")
-    pointers = set(re.findall(r"\{ref\}`(?:[^`]*<)?(ch-[\w-]+)>?`", syllabus))
-    pointers |= {
-        claim["chapter"] for claim in yaml.safe_load((ROOT / "book/claims.yml").read_text())
-    }
-    assert pointers
-    assert pointers <= labels
-
-
-def test_the_lectures_and_the_syllabus_are_of_the_same_chapters():
-    syllabus = (ROOT / "book/syllabus.md").read_text(encoding="utf-8")
-    lectures = syllabus.partition("## Four lectures")[2].partition("\n## ")[0]
-    rows = re.findall(r"(?m)^\| (.*?) \| (\{ref\}.*?) \|", lectures)
-    labels = {title: re.findall(r"`(ch-[\w-]+)`", listed) for title, listed in rows}
-    label_of = {
-        path.stem.partition("_")[2]: re.search(
-            r"(?m)^\((ch-[\w-]+)\)=$", path.read_text(encoding="utf-8")
-        )[1]
-        for path in (ROOT / "book/chapters").glob("[0-9]*.md")
-    }
-    assert labels == {
-        one.title: [label_of[name] for name in one.chapters] for one in slides.LECTURES.values()
-    }

@@ -1,6 +1,5 @@
 """What is published: an archive of the sources and a wheel, each of which can be installed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -104,9 +103,3 @@ def test_the_recipe_for_conda_asks_for_what_the_package_asks_for():
     needed = [line.replace("duckdb", "python-duckdb") for line in PROJECT["dependencies"]]
     needed.append(f"python{PROJECT['requires-python']}")
     assert sorted(line.replace(" ", "") for line in recipe["requirements"]["run"]) == sorted(needed)
-
-
-def test_the_archive_of_a_release_is_described_as_the_package_is():
-    deposit = json.loads((ROOT / ".zenodo.json").read_text())
-    assert deposit["license"] == PROJECT["license"]
-    assert set(deposit["keywords"]) <= set(PROJECT["keywords"])

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import generated
 from sampled_metrics.cli import COMMANDS, main
@@ -178,65 +177,6 @@ def test_the_tests_of_other_libraries_each_run_one_block_of_the_page(path: str) 
     assert len(set(begun_by_peers(path))) == len(blocks) > 4
 
 
-@pytest.mark.parametrize("path", TUTORIALS)
-def test_a_decimal_number_in_the_prose_stands_in_a_block(path: str) -> None:
-    text = page(path)
-    shown = "".join(block.text for block in blocks_of(text)) + "Python 3.11"
-    prose = re.sub(r"(?ms)^```.*?^```$", "", text)
-    for number in re.findall(r"\d+\.\d+", prose):
-        assert number in shown or number in {"0.95", "0.05"}, number  # the two defaults
-
-
-@pytest.mark.parametrize("path", TUTORIALS[:2])
-def test_a_probability_in_the_prose_is_the_printed_one(path: str) -> None:
-    shown = "".join(block.text for block in blocks_of(page(TUTORIALS[0])))
-    quoted = re.findall(r"(\d+%) of such cases on a benchmark|right order is (\d+%)", page(path))
-    assert quoted
-    for numbers in quoted:
-        assert f"Z probably beats X on NDCG@10 (right in {''.join(numbers)} of" in shown
-
-
-def test_the_pages_show_every_command() -> None:
-    blocks = [block for path in TUTORIALS for block in blocks_of(page(path)) if block.kind == "sh"]
-    lines = [line for block in blocks for line in commands_of(block)]
-    on_data = set(COMMANDS) - {"doctor"}
-    assert {line.split()[1] for line in lines if line not in NOT_RUN} == on_data
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("```bash\nls\n```\n", "blocks of bash are not run"),
-        ("```\nls\n```\n", "blocks of no kind are not run"),
-        ("```{code-cell}\n1\n```\n", "are not run"),
-        (":::{note}\nIt is.\n:::\n", "three backticks"),
-        ("  ```sh\n  ls\n  ```\n", "unindented"),
-        ("```sh\nls\n", "not closed"),
-        ("```sh\nls\n```\n", "line 1: ls"),
-        ("```sh\nsampled-metrics plam\n```\n", "plam"),
-        ("```python\n1 + 1\n```\n", "prompts"),
-        ("```python\n>>> 1 + 1\n3\n```\n", "Got:"),
-        ("```text\n2\n```\n", "no command is before"),
-        ("```sh\nsampled-metrics example toy\n```\n\n```text\ntoy\n```\n", "line 5"),
-        ("```{code-block} text\nuser\n1\n```\n", "with its name as caption"),
-        ("```{code-block} python\na = b\nc = d\ne = f\n```\n", "no test of tests/peers runs it"),
-    ],
-)
-def test_what_is_wrong_with_a_page_is_found(
-    text: str,
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    running = Page(capsys)
-    with pytest.raises(AssertionError) as failure:  # noqa: PT012
-        for block in blocks_of(text):
-            running.run(block)
-    assert said in str(failure.value)
-
-
 def roles(path: str) -> list[tuple[str, str]]:
     """The kinds and targets of the links into the reference on a page."""
     links = re.findall(r"\{py:(\w+)\}`(?:[^`<]*<)?~?([\w.]+)>?`", page(path))
@@ -263,39 +203,6 @@ def test_every_link_into_the_reference_leads_to_something(path: str) -> None:
         assert (kind == "mod") == inspect.ismodule(named(target)), target
 
 
-def directives(path: str) -> Iterator[tuple[str, str, set[str]]]:
-    """The autodoc directives of a page: which, of what, and the members that it names."""
-    for block in blocks_of(page(path)):
-        assert block.kind == "{eval-rst}", f"line {block.line}: blocks of {block.kind} are not run"
-        for kind, object_name, options in re.findall(
-            r"^\.\. (auto\w+):: ([\w.]+)\n((?:   :.*\n)*)", block.text, flags=re.M
-        ):
-            members = re.search(r":members: (.+)", options)
-            yield kind, object_name, set(re.findall(r"\w+", members[1])) if members else set()
-
-
-def offered(module: str) -> set[str]:
-    """The public functions and classes that a module defines."""
-    definitions = vars(importlib.import_module(module)).items()
-    return {
-        name
-        for name, thing in definitions
-        if name[0] != "_"
-        and (inspect.isfunction(thing) or inspect.isclass(thing))
-        and thing.__module__ == module
-    }
-
-
-def test_a_table_says_in_a_line_what_each_thing_of_the_laboratory_is_for() -> None:
-    listed = re.findall(r"^\| \{py:\w+\}`~([\w.]+)` \| \S", page(LABORATORY), flags=re.M)
-    assert len(listed) == len(set(listed))
-    described = set()
-    for kind, object_name, members in directives(LABORATORY):
-        assert kind == "automodule"
-        described |= {f"{object_name}.{name}" for name in members or offered(object_name)}
-    assert set(listed) == described
-
-
 def test_the_page_of_the_commands_says_what_their_help_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -310,16 +217,3 @@ def test_the_page_of_the_commands_says_what_their_help_says(
         printed = re.findall(r"(?m)^  (\S.*?)(?: |\n) +(\S.*)$", text.split("\nexample:")[0])
         assert shown == [row for row in printed if row[0] != "-h, --help"], name
         assert COMMANDS[name].example in section.replace("\n   ", "\n")
-
-
-def test_the_pages_are_in_the_table_of_contents() -> None:
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    parts = {p["caption"]: [f"{entry['file']}.md" for entry in p["chapters"]] for p in toc["parts"]}
-    files = [file for part in parts.values() for file in part]
-    start, decide = TUTORIALS[:2]
-    assert parts["The library"][0] == start
-    assert parts["Your own evaluation"][-1] == decide
-    assert {*TUTORIALS, "book/api.md", "book/commands.md"} <= set(files)
-    assert LABORATORY not in files
-    assert page(LABORATORY).startswith("---\norphan: true\n---\n")
-    assert len(files) == len(set(files))

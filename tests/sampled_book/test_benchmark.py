@@ -1,8 +1,6 @@
 """The benchmark's recommenders against their definitions on small data, and what is bundled."""
 
-import json
 import math
-import re
 from collections import Counter
 from itertools import pairwise
 
@@ -199,15 +197,6 @@ def test_bundled_ranks_are_whole(name):
     assert np.allclose(users, facts["users"], rtol=1e-3)
     n_interactions = (facts["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
     assert n_interactions == facts["interactions"]
-
-
-def test_bundle_is_small_and_holds_no_items():
-    files = [*benchmark.BUNDLE.iterdir()]
-    assert sum(path.stat().st_size for path in files) < 6e6
-    for path in benchmark.BUNDLE.glob("*.json"):
-        assert path.stem in DATA
-        command = json.loads(path.read_text())["command"]  # as it was named when they were made
-        assert re.match(r"python -m sampled_book\.(data\.)?benchmark\b", command)
 
 
 def test_a_moved_rank_is_told(tmp_path):

@@ -1,7 +1,6 @@
 """The table of what other libraries make of the forty cases, and the page that shows it."""
 
 import math
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -89,7 +88,6 @@ def test_the_page_shows_for_each_library_how_many_cases_are_right() -> None:
 
 
 SOURCES = conformance.sources()
-ADDRESS = re.compile(r"https://github\.com/[\w-]+/[\w-]+/blob/([\w.-]+)/[\w./-]+\.\w+#L[1-9]\d*")
 
 
 def test_each_kind_in_which_a_library_differs_has_a_line_of_source_or_a_reason() -> None:
@@ -105,19 +103,6 @@ def test_each_kind_in_which_a_library_differs_has_a_line_of_source_or_a_reason()
     linked = set(SOURCES.loc[SOURCES["source"] != "", "library"])
     assert linked == {library for library, _ in differs}
     assert list(dict.fromkeys(SOURCES["library"])) == list(conformance.LIBRARIES)
-
-
-def test_a_line_of_source_has_an_address_at_a_tag_or_commit() -> None:
-    versions = BUNDLED.groupby("library")["version"].first()
-    for row in SOURCES.itertuples():
-        assert row.behaviour
-        assert bool(row.source) != bool(row.reason)
-        if row.source:
-            match = ADDRESS.fullmatch(row.source)
-            assert match, row.source
-            if "/usnistgov/trec_eval/" not in row.source:  # another program, inside pytrec_eval
-                tags = versions[row.library], f"v{versions[row.library]}"
-                assert match[1] in tags or re.fullmatch("[0-9a-f]{40}", match[1]), row.source
 
 
 def test_the_page_lists_these_lines_under_the_library_and_its_version() -> None:

@@ -262,43 +262,12 @@ def test_orders_of_tasks_and_of_means_are_counted():
     assert corpora.tau(means) == 1
 
 
-def test_the_page_on_small_corpora_says_what_was_counted():
-    root = Path(__file__).parents[2]
-    text = " ".join((root / "book/library/corpus.md").read_text(encoding="utf-8").split())
-    nano = corpora.by_task(corpora.results(), "nano")
-    reversed_pairs, pairs = nano["reversed"].sum(), nano["pairs"].sum()
-    assert f"On {len(nano)} data sets of BEIR, {reversed_pairs} of {pairs:,} pairs" in text
-    assert f"of {nano['models'].max()} embedding models" in text
-    assert nano["differs"].sum() == 3
-    assert "the best model differs on three" in text
-    hard = corpora.by_task(corpora.results(), "hard")
-    assert f"put {hard['reversed'].sum() / hard['pairs'].sum():.0%} of pairs" in text
-    simulated = pd.read_csv(root / "benchmarks/sub_corpus.csv")
-    ranges = 2 * simulated["samples"].sum()
-    assert f"{simulated['missed'].sum()} of {ranges:,} ranges missed" in text
-    a_tenth = simulated.query("sampled == 500 and metric not in ['auc', 'recall@100']")
-    assert a_tenth["verdicts"].sum() == 0
-    counted = pd.read_csv(root / "benchmarks/collections.csv")
-    assert f"None of the {counted['ranges'].sum():,} ranges of four metrics" in text
+def test_the_note_on_typical_ranges_says_what_was_counted():
+    counted = pd.read_csv(Path(__file__).parents[2] / "benchmarks/collections.csv")
     assert counted["missed"].sum() == 0
     cut_off = counted.query("metric != 'rr'")
     assert f"in all of {cut_off['ranges'].sum():,} cases" in RECORD
     assert cut_off["missed_by_two_errors"].sum() == 0
-    rr = counted.query("metric == 'rr'")
-    missed = rr["missed_by_two_errors"].sum()
-    farther = f"{missed} of {rr['ranges'].sum()} estimates were more than two standard errors off"
-    assert f"RR has no typical range: {farther}" in text
-    fewest = counted.query("collection == 'npl' and sampled == 500").set_index("metric")
-    off = 100 * fewest.loc["ndcg@10", ["error_estimate", "error_reported", "width"]]
-    assert (
-        "were {:.0f} points off on average, and the reported values {:.0f} points".format(*off)
-        in text
-    )
-    assert f"there, {off['width']:.0f} points of NDCG@10" in text
-    for label, name in {"Recall@100": "recall@100", "NDCG@10": "ndcg@10", "RR": "rr"}.items():
-        row = fewest.loc[name]
-        assert row["pairs"] == 1_100
-        assert f"| {label} | {row['reversed_reported']} | {row['reversed_estimate']} |" in text
 
 
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):
@@ -352,24 +321,6 @@ def test_the_replies_hold_the_counted_tables():
     text = (root / "book/replies.md").read_text(encoding="utf-8")
     for table in reduced_corpora.replies().values():
         assert table in text
-    nano = corpora.by_task(corpora.results(), "nano").set_index("task")
-    points = 100 * nano["difference"]
-    prose = " ".join(text.split())
-    assert f"is {points.mean():.0f} points higher on NanoBEIR" in prose
-    assert f"{-points.min():.0f} point lower ({points.idxmin()})" in prose
-    assert f"{points.max():.0f} points higher ({points.idxmax()})" in prose
-    assert f"{nano['reversed'].sum()} of {nano['pairs'].sum():,} pairs of models" in prose
-    assert f"differs on {nano['differs'].sum()} of {len(nano)}" in prose
-    means = corpora.of_means(corpora.results(), "nano")
-    pairs = corpora.gaps_of_means(corpora.results(), "nano")
-    assert (pairs["full"] < 0).sum() == len(corpora.means_reversed(means))
-    assert f"{len(nano)} data sets, which {len(means)} models have" in prose
-    assert f"all but {len(corpora.means_reversed(means))} of {len(pairs)} pairs" in prose
-    assert round(corpora.sizes()["queries_nano"].sum(), -1) == 650
-    for name in ("npl", "cranfield"):
-        values = corpora.by_query(retrieval.bundled(name))
-        error = np.median(corpora.paired_deviations(values)) / math.sqrt(50)
-        assert 4 < error / 0.005 < 5.6, "about a fifth"
 
 
 def test_plans_compare_pools_with_uniform_corpora_of_their_size():

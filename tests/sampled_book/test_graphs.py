@@ -1,7 +1,5 @@
 """Samples of ranks in graphs against enumeration, and the bundle; training is in tests/peers."""
 
-import json
-import re
 from itertools import combinations, product
 
 import numpy as np
@@ -126,15 +124,6 @@ def test_bundled_ranks_are_whole(graph):
     assert set(facts["versions"]) == {"numpy", "pykeen", "torch"}
     for name in MODELS:
         assert facts["models"][name]["settings"] == graphs.settings(graph, name)
-
-
-def test_bundle_is_small():
-    files = [*graphs.BUNDLE.iterdir()]
-    assert sorted(path.stem for path in files) == sorted([*GRAPHS, *GRAPHS])
-    assert sum(path.stat().st_size for path in files) < 2e5
-    for path in graphs.BUNDLE.glob("*.json"):
-        command = json.loads(path.read_text())["command"]  # as it was named when they were made
-        assert re.match(r"python -m sampled_book\.(experiments\.)?graphs\b", command)
 
 
 SHAPE = {"entities": 9, "relations": 2, "training": 30, "validation": 3, "test": 3}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from pathlib import Path
 from types import ModuleType
 
@@ -25,10 +24,6 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def page(name: str) -> str:
-    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
-
-
 @pytest.fixture(scope="module")
 def plans() -> ModuleType:
     return script("plans")
@@ -41,25 +36,6 @@ def test_plans_and_what_compare_says_are_those_of_the_file(plans):
     assert plans.markdown(table) in text
     assert (table["decided, got"] <= table["decided, true ranks"]).all()
     assert table["wrong"].sum() == 0
-    excess = [
-        round(100 * (table[f"order, {start}"] - table["order, got"]).max())
-        for start in ("true ranks", "pilot log")
-    ]
-    found = re.search(
-        r"more often than the estimates had it, plans from one log up to (\d+) points more often",
-        page("book/library/plan.md"),
-    )
-    least = re.search(r"right order at most (\d+) percentage points", page("book/library/plan.md"))
-    assert [int(least[1]), int(found[1])] == excess
-    row = table[(table["first"] == "X") & (table["second"] == "Z")].iloc[0]
-    shares = re.search(
-        r"promised it in (\d+)% of evaluations, and `compare` named a winner in (\d+)%, all by",
-        page("book/library/plan.md"),
-    )
-    named = row["decided, got"] + row["steepness, got"] + row["track record, got"]
-    assert named == row["track record, got"]
-    promised = 100 * row["order, pilot log"], 100 * named
-    assert list(map(int, shares.groups())) == list(map(round, promised))
 
 
 def test_a_plan_is_made_again_as_it_is_kept(plans):
@@ -72,28 +48,27 @@ def test_a_plan_is_made_again_as_it_is_kept(plans):
 
 
 @pytest.fixture(scope="module")
-def coverage() -> ModuleType:
-    return script("coverage")
+def default_intervals() -> ModuleType:
+    return script("default_intervals")
 
 
 @pytest.mark.words
-def test_the_page_shows_the_coverage_of_the_file(coverage):
-    lines = pd.read_csv(coverage.FILE)
+def test_the_page_shows_the_coverage_of_the_file(default_intervals):
+    lines = pd.read_csv(default_intervals.FILE)
     text = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
-    assert coverage.markdown(lines) in text
+    assert default_intervals.markdown(lines) in text
     assert set(lines["logs"]) == {200}
-    shares = coverage.shares(lines).set_index(["range", "users drawn from"])["population"]
-    assert shares[coverage.DECREASING, "half at 11, half last"] < 0.05
-    assert int(100 * shares[coverage.TYPICAL, "Markov chain, beauty"]) == 72
-    assert "the exact value in 72% of the logs" in page("book/library/decide.md")
-    assert shares[coverage.STUDENT, "both first, but B last for one in 500"] < 0.95
+    shares = default_intervals.shares(lines).set_index(["range", "users drawn from"])["population"]
+    assert shares[default_intervals.DECREASING, "half at 11, half last"] < 0.05
+    assert int(100 * shares[default_intervals.TYPICAL, "Markov chain, beauty"]) == 72
+    assert shares[default_intervals.STUDENT, "both first, but B last for one in 500"] < 0.95
     # More misses than this happen in one of 1,000 files if 5% of the logs miss.
-    promised = lines["range"].isin([coverage.NOTHING, coverage.BET])
-    promised |= (lines["range"] == coverage.DECREASING) & (
+    promised = lines["range"].isin([default_intervals.NOTHING, default_intervals.BET])
+    promised |= (lines["range"] == default_intervals.DECREASING) & (
         lines["kind"] != "hostile, not decreasing"
     )
     least = 1.0 - binom.ppf(0.999, 200, 0.05) / 200
-    assert (coverage.shares(lines)["population"][promised] >= least).all()
+    assert (default_intervals.shares(lines)["population"][promised] >= least).all()
 
 
 @pytest.mark.parametrize(
@@ -104,14 +79,14 @@ def test_the_page_shows_the_coverage_of_the_file(coverage):
         ("Markov chain, beauty", "TYPICAL", "population"),
     ],
 )
-def test_logs_drawn_again_miss_as_they_are_kept(coverage, name, range_name, whose):
-    lines = pd.read_csv(coverage.FILE).set_index(["users drawn from", "range"])
-    wanted = getattr(coverage, range_name)
+def test_logs_drawn_again_miss_as_they_are_kept(default_intervals, name, range_name, whose):
+    lines = pd.read_csv(default_intervals.FILE).set_index(["users drawn from", "range"])
+    wanted = getattr(default_intervals, range_name)
     missed = set(map(int, lines.at[(name, wanted), f"missed, {whose}"].split()))
     held = min(set(range(200)) - missed)
-    population = next(each for each in coverage.populations() if each.name == name)
+    population = next(each for each in default_intervals.populations() if each.name == name)
     for number in (min(missed), held):
-        rows = {row[0]: row[1:] for row in coverage.held(population, number)}
+        rows = {row[0]: row[1:] for row in default_intervals.held(population, number)}
         assert rows[wanted][whose == "own users"] == (number == held)
 
 
@@ -129,6 +104,3 @@ def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(
     is_popular = of_one["recommender"] == "Popular"
     assert (is_popular == of_one["held"]).all()
     assert (~is_popular).sum() == 6
-    assert "All their twelve default intervals" in page("book/library/decide.md")
-    warning = "all twelve default ranges of Recall@10 and NDCG@10 missed the exact value"
-    assert warning in page("book/chapters/10_your_log.md")

@@ -1,6 +1,6 @@
 """Populations made to break an interval: several catalogue sizes, and ranks at the edge of a shape.
 
-``benchmarks/intervals.py`` has more of them, with more logs, and searches for others.
+``benchmarks/hostile.csv`` counts more of them, with more logs.
 """
 
 import numpy as np

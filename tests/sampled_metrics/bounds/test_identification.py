@@ -390,7 +390,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
 @pytest.mark.simulation
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(assumption):
-    # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.
+    # benchmarks/hostile.csv counts the misses of more populations.
     rng, sizes, m, parsed_metric = (
         np.random.default_rng(6),
         (2_000, 6_000, 20_000),
