@@ -212,7 +212,7 @@ def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
         assumption=_assumption(arguments),
         **_given(arguments, "n_items n_negatives users replacement metrics confidence"),
     )
-    result = Orders(tables.orders, notes=tables.notes) if arguments.orders else tables
+    result = Orders(tables.orders, tables.settings, tables.notes) if arguments.orders else tables
     _show(result, table_path, arguments)
     return int(arguments.fail_on is not None and not tables.checks["together"].all())
 

@@ -5,10 +5,14 @@ data frame, a page of HTML or LaTeX. This module holds the data; :mod:`sampled_m
 the words and figures.
 """
 
+# What `_later` returns has no type.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .log.compact import Log
+
+
+def _later(module: str, function: str) -> Callable[..., Any]:
+    """A function of a result in a module that imports this one, looked up when it is called."""
+    return getattr(import_module(f"sampled_metrics.{module}"), function)
 
 
 def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
@@ -108,39 +117,41 @@ class Result:
     @property
     def shown(self) -> pd.DataFrame:
         """The table as it is printed: bounds rounded outwards, each range in one column."""
-        from .report import text
-
-        return text.shown(self)
+        return _later("report.text", "shown")(self)
 
     @property
     def sentences(self) -> list[str]:
         """The table in sentences, such as the verdict on each pair; may be empty."""
-        from .report import text
-
-        return text.sentences(self)
+        return _later("report.text", "sentences")(self)
 
     def promises(self, metric: str | None = None) -> list[str]:
         """Assumption and warrant of the ranges in sentences, of all metrics or of the one named.
 
         For a plan: definitions of the words *enough* and *race*.
         """
-        from .report import text
-
-        return text.promises(self, metric)
+        return _later("report.text", "promises")(self, metric)
 
     def summary(self) -> str:
         """The sentences, the table and the notes, as the command line prints them."""
-        from .report import text
-
-        return text.summary(self)
+        return _later("report.text", "summary")(self)
 
     def __repr__(self) -> str:
         return self.summary().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from .report import html
+        return _later("report.html", "table")(self)
 
-        return html.table(self)
+    def plot(self) -> Figure:
+        """The figure of the result's page.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError
+            If results of this type have no figure.
+        """
+        return _later("report.figures", "figure")(self)
 
     def to_html(self) -> str:
         """The page of the result, with its figures and definitions.
@@ -150,9 +161,7 @@ class Result:
         ImportError
             If the page has figures and matplotlib is not installed.
         """
-        from .report import html
-
-        return html.page(self)
+        return _later("report.html", "page")(self)
 
     def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         """The table as LaTeX for a paper; it needs the package booktabs.
@@ -165,9 +174,7 @@ class Result:
             ranges; other results have none. ``caption=""`` without a label gives a bare
             ``tabular``.
         """
-        from .report import paper
-
-        return paper.latex(self, caption, label)
+        return _later("report.paper", "latex")(self, caption, label)
 
     def to_text(self, kind: str = "table") -> str:
         """The table as text.
@@ -182,11 +189,7 @@ class Result:
         ValueError
             If `kind` is not one of these.
         """
-        from .report import text
-
-        if kind == "table":
-            return text.summary(self, notes=False)
-        return text.formatted(self.shown if kind == "markdown" else self.frame, kind)
+        return _later("report.text", "as_text")(self, kind)
 
     def write(self, path: str | Path) -> Path:
         """Write a file, which appears under its name only when it is complete.
@@ -225,54 +228,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Plotted(Result):
-    """A result that has a figure."""
-
-    def plot(self) -> Figure:
-        """The figure of the result's page.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        """
-        from .report import figures
-
-        return figures.figure(self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Evaluated(_Plotted):
-    """What is computed from a log."""
-
-    def methods(self) -> str:
-        """A paragraph for the methods section of a paper, as plain text.
-
-        It says how many users, candidates and negatives there were, how the negatives were drawn,
-        which estimator was used, what the ranges assume and why they are right, and how to cite the
-        package. The package takes the design of the negatives from the log and from the options of
-        :func:`~sampled_metrics.read_log`: check that it is yours.
-
-        Examples
-        --------
-        A reviewer asks how the exact AUC was estimated:
-
-        >>> import sampled_metrics as sm
-        >>> from textwrap import fill
-        >>> print(fill(sm.estimate("bundled", ["auc"]).methods(), 90))
-        We evaluated X, Y and Z on 6,040 users. Each held-out item was ranked among 100 distinct
-        negatives, drawn uniformly from the 1,393 to 3,687 candidates of each user. We estimated
-        AUC on all candidates; estimator: naive. The naive metric is that of the sampled ranks;
-        here it has no bias. The 95% intervals are valid with any number of users, whatever the
-        ranks. Software: The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026.
-        """
-        from .report import paper
-
-        return paper.methods(self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Estimates(_Evaluated):
+class Estimates(Result):
     """The estimates of :func:`~sampled_metrics.estimate`.
 
     Attributes
@@ -301,6 +257,29 @@ class Estimates(_Evaluated):
 
     comparisons: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
     log: Log | None = field(default=None, kw_only=True)
+
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper, as plain text.
+
+        It says how many users, candidates and negatives there were, how the negatives were drawn,
+        which estimator was used, what the ranges assume and why they are right, and how to cite the
+        package. The package takes the design of the negatives from the log and from the options of
+        :func:`~sampled_metrics.read_log`: check that it is yours.
+
+        Examples
+        --------
+        A reviewer asks how the exact AUC was estimated:
+
+        >>> import sampled_metrics as sm
+        >>> from textwrap import fill
+        >>> print(fill(sm.estimate("bundled", ["auc"]).methods(), 90))
+        We evaluated X, Y and Z on 6,040 users. Each held-out item was ranked among 100 distinct
+        negatives, drawn uniformly from the 1,393 to 3,687 candidates of each user. We estimated
+        AUC on all candidates; estimator: naive. The naive metric is that of the sampled ranks;
+        here it has no bias. The 95% intervals are valid with any number of users, whatever the
+        ranks. Software: The Sampled Metrics authors, Sampled Metrics, version 0.1.0, 2026.
+        """
+        return _later("report.paper", "methods")(self)
 
     def certificate(
         self, path: str | Path, metric: str | None = None, recommender: str | None = None
@@ -347,13 +326,13 @@ class Estimates(_Evaluated):
         sha256 ...
         0
         """
-        from .evaluation import certificates
-
-        return put(Path(path), certificates.encoded(self, metric, recommender))
+        return put(
+            Path(path), _later("evaluation.certificates", "encoded")(self, metric, recommender)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(_Evaluated):
+class Comparison(Result):
     """The verdicts of :func:`~sampled_metrics.compare`.
 
     Attributes
@@ -388,6 +367,10 @@ class Comparison(_Evaluated):
     log: Log | None = field(default=None, kw_only=True)
     assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
 
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper, as :meth:`Estimates.methods`."""
+        return _later("report.paper", "methods")(self)
+
     def certificate(self, path: str | Path, first: str, second: str) -> Path:
         """Write a pair's interval, `first` less `second`, to a file that ``verify.py`` checks.
 
@@ -395,9 +378,9 @@ class Comparison(_Evaluated):
         sampled ranks. It is a ValueError if the interval is out of scope, as in
         :meth:`Estimates.certificate`, where however a pair may have any number of users.
         """
-        from .evaluation import certificates
-
-        return put(Path(path), certificates.encoded_pair(self, first, second))
+        return put(
+            Path(path), _later("evaluation.certificates", "encoded_pair")(self, first, second)
+        )
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -407,7 +390,7 @@ class Comparison(_Evaluated):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(_Plotted):
+class Plan(Result):
     """The plan of :func:`~sampled_metrics.plan`, which documents the tables.
 
     Attributes
@@ -470,7 +453,7 @@ class Race(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit(_Plotted):
+class Audit(Result):
     """The checks of :func:`~sampled_metrics.audit`.
 
     See Also
@@ -535,23 +518,7 @@ class Ranks(Result):
         ValueError
             If a name is unknown, or there is only one user.
         """
-        from .evaluation import estimate_each
-        from .log.read import read_log
-
-        # An evaluation that draws every negative once is exact.
-        rows, n_other_relevant = self.frame, self.frame["n_relevant"] - 1
-        among_all = self.settings.get("among", "all") == "all"
-        items = rows["n_candidates"] + (0 if among_all else n_other_relevant)
-        better, tied = (
-            rows[name] - (rows[f"relevant_{name[2:]}"] if among_all else 0)
-            for name in ("n_better", "n_tied")
-        )
-        log = rows[["user", "item"]].assign(
-            n_better=better, n_tied=tied, n_items=items, n_negatives=items - n_other_relevant - 1
-        )
-        exact_log = read_log(log, replacement=False)
-        estimates = estimate_each(exact_log, names, estimators="naive").frame
-        return Result(estimates[["metric", "value", "standard_error", "users"]], self.settings)
+        return _later("evaluation.exact_metrics", "of_ranks")(self, names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -604,6 +571,4 @@ class Published(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from .report import figures
-
-        return figures.published_figure(self, metric)
+        return _later("report.figures", "published_figure")(self, metric)

@@ -104,8 +104,8 @@ ORDER = [
     "expected_races", "planning", "log_plans", "auditing", "published_tables", "example",
     "conformance", "gate", "report", "doctor", "cli_options", "cli",
 ]  # fmt: skip
-#: What a result calls when it is asked for a page, a figure or metrics of exact ranks.
-UPWARDS = {("results", "evaluation"), ("results", "report")}
+#: None: a result looks up what it is asked for when it is called (`_later` in results.py).
+UPWARDS = set()
 
 
 def imports_of(path, package):

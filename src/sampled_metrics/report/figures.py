@@ -12,7 +12,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import singledispatch
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -170,25 +169,26 @@ def intervals(
     return ax
 
 
-@singledispatch
 def figure(result: Result) -> Figure:
     """The figure of a result, with a panel for each metric or pair."""
-    raise TypeError(f"{type(result).__name__} has no figure")
+    figures: dict[type[Result], Callable[[Any], Figure]] = {
+        Estimates: _estimates_figure,
+        Comparison: lambda comparison: _drawn(comparison_panel(comparison)),
+        Plan: _plan_figure,
+        Published: published_figure,
+        Audit: _audit_figure,
+    }
+    if type(result) not in figures:
+        raise TypeError(f"{type(result).__name__} has no figure")
+    return figures[type(result)](result)
 
 
-@figure.register(Estimates)
-def _(result: Estimates) -> Figure:
+def _estimates_figure(result: Estimates) -> Figure:
     groups = result.frame.groupby("metric", sort=False)
     return _drawn(*(estimates_panel(rows, metric(str(name)).label) for name, rows in groups))
 
 
-@figure.register(Comparison)
-def _(result: Comparison) -> Figure:
-    return _drawn(comparison_panel(result))
-
-
-@figure.register(Plan)
-def _(result: Plan) -> Figure:
+def _plan_figure(result: Plan) -> Figure:
     plans = result.frame
     if "first" not in plans:
         return _drawn(_needs_panel(plans, ""))
@@ -409,8 +409,7 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
 _LEAST_P = 1e-12
 
 
-@figure.register(Audit)
-def _(result: Audit) -> Figure:
+def _audit_figure(result: Audit) -> Figure:
     checks, error_rate = result.frame, 1.0 - result.settings["confidence"]
 
     def draw(ax: Axes) -> None:

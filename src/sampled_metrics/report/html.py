@@ -7,9 +7,9 @@ templates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import singledispatch
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -100,29 +100,34 @@ def _filled(template: str, **values: object) -> str:
     return _TEMPLATES.get_template(template).render(values)
 
 
-@singledispatch
 def page(result: Result) -> str:
     """The page of a result as HTML."""
+    pages: dict[type[Result], Callable[[Any], str]] = {
+        Estimates: _estimates_page,
+        Comparison: _comparison_page,
+        Plan: _plan_page,
+    }
+    return pages.get(type(result), _result_page)(result)
+
+
+def _result_page(result: Result) -> str:
     return _filled("result.html", title=type(result).__name__, **_parts(result))
 
 
-@page.register
-def _(result: Estimates) -> str:
+def _estimates_page(result: Estimates) -> str:
     return of_estimates(result, result.comparisons, _facts(result))
 
 
-@page.register
-def _(result: Comparison) -> str:
+def _comparison_page(result: Comparison) -> str:
     if result.estimates is None:
         return of_comparison(result, _facts(result))
     compared = {result.settings["metric"]: result}
     return of_estimates(result.estimates, compared, _facts(result))
 
 
-@page.register
-def _(result: Plan) -> str:
+def _plan_page(result: Plan) -> str:
     if result.curves.empty:
-        return page.dispatch(Result)(result)
+        return _result_page(result)
     return of_plan(result, result.curves, result.source or result.settings)
 
 

@@ -1,7 +1,7 @@
 """Results as text: values, tables, and the sentences for each type of result.
 
-A result is printed as sentences, a table, further sentences and its notes. Functions that depend
-on the type of the result are registered by it; :mod:`sampled_metrics.results` calls them.
+A result is printed as sentences, a table, further sentences and its notes. `PRINTED`, at the end,
+says which functions write these for each type of result, and in which order.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -131,39 +130,8 @@ def made_with(result: Result) -> str:
     return ", ".join(f"{name} {text(value)}" for name, value in result.settings.items())
 
 
-def summary(result: Result, *, notes: bool = True) -> str:
-    """A result as a terminal shows it."""
-    opening, table, closing = layout(result)
-    noted = [f"note: {note}" for note in result.notes] if notes else []
-    return _paragraphs(opening) + table + _paragraphs([*closing, *noted])
-
-
-@singledispatch
-def shown(result: Result) -> pd.DataFrame:
-    """The table as a page shows it."""
-    return result.frame
-
-
-@singledispatch
-def sentences(result: Result) -> list[str]:
-    """The main findings."""
-    return []
-
-
-@singledispatch
-def promises(result: Result, metric_name: str | None = None) -> list[str]:
-    """Definitions, assumptions and warrants."""
-    return []
-
-
-@singledispatch
-def layout(result: Result) -> tuple[list[str], str, list[str]]:
-    """The paragraphs before the table, the table, and the paragraphs between table and notes."""
-    return sentences(result), formatted(shown(result)), promises(result)
-
-
-@shown.register
-def _(result: Estimates) -> pd.DataFrame:
+def estimates_table(result: Estimates) -> pd.DataFrame:
+    """Each range in one column, its ends rounded outwards."""
     if "possible_low" not in result.frame:
         table = result.frame.drop(columns="users", errors="ignore")
         for name, rounding in (("low", _ranges.down), ("high", _ranges.up)):
@@ -180,8 +148,8 @@ def _(result: Estimates) -> pd.DataFrame:
     return table
 
 
-@promises.register
-def _(result: Estimates | Comparison, metric_name: str | None = None) -> list[str]:
+def range_promises(result: Estimates | Comparison, metric_name: str | None = None) -> list[str]:
+    """Assumption and warrant of the ranges, of one metric or of all."""
     if "assumed" not in result.settings:
         return []
     grounds = grounds_of(result, metric_name, str)
@@ -209,18 +177,20 @@ def _of_metric(frame: pd.DataFrame, metric_name: str | None) -> pd.DataFrame:
 _Ground = tuple[str, str, str]
 
 
-@singledispatch
 def grounds_of(
     result: Result, metric_name: str | None, written: Callable[[str], str]
 ) -> list[_Ground]:
     """What the ranges rest on, of one metric or of all; `written` writes the names of metrics."""
-    return []
-
-
-@grounds_of.register
-def _(result: Estimates, metric_name: str | None, written: Callable[[str], str]) -> list[_Ground]:
-    if "assumed" not in result.settings or "warrant" not in result.frame:
+    if "assumed" not in result.settings:
         return []
+    if isinstance(result, Comparison):
+        return [_comparison_ground(result)]
+    return _estimate_grounds(result, metric_name, written) if "warrant" in result.frame else []
+
+
+def _estimate_grounds(
+    result: Result, metric_name: str | None, written: Callable[[str], str]
+) -> list[_Ground]:
     rows = _of_metric(result.frame, metric_name)
     rows = rows[rows["warrant"] != ""]
     groups = rows.groupby(["assumption", "warrant"], sort=False)
@@ -232,10 +202,7 @@ def _(result: Estimates, metric_name: str | None, written: Callable[[str], str])
     return grounds
 
 
-@grounds_of.register
-def _(result: Comparison, metric_name: str | None, written: Callable[[str], str]) -> list[_Ground]:
-    if "assumed" not in result.settings:
-        return []
+def _comparison_ground(result: Comparison) -> _Ground:
     assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
     condition, has_theorem = _condition("", assumed), result.frame["warrant"] == THEOREM
     if warrant != LARGE_SAMPLE and has_theorem.any() and assumed.conditions:
@@ -243,7 +210,7 @@ def _(result: Comparison, metric_name: str | None, written: Callable[[str], str]
         if not has_theorem.all():
             otherwise = f"; without a verdict at {confidence} confidence, {condition}"
         condition = f"under the assumption of the verdict{otherwise}"
-    return [(warrant, "", condition)]
+    return warrant, "", condition
 
 
 def assuming(result: Result) -> list[str]:
@@ -261,11 +228,10 @@ def _condition(assumption: str, assumed: Assumed) -> str:
     return f"if {ranks[0]}"
 
 
-@layout.register
-def _(result: Estimates | Comparison) -> tuple[list[str], str, list[str]]:
-    # Sentences and promises include these columns.
-    table = shown(result).drop(columns=["assumption", "warrant", "verdict"], errors="ignore")
-    return sentences(result), formatted(table), promises(result)
+def without_grounds(result: Estimates | Comparison) -> str:
+    """The table without the columns that sentences and promises include."""
+    columns = ["assumption", "warrant", "verdict"]
+    return formatted(shown(result).drop(columns=columns, errors="ignore"))
 
 
 #: What a typical range is, and where the probability of an order comes from.
@@ -282,8 +248,8 @@ _INCLUDED = [
 ]
 
 
-@sentences.register
-def _(result: Comparison) -> list[str]:
+def verdict_sentences(result: Comparison) -> list[str]:
+    """The verdict on each pair, and what would decide it."""
     rows, compared_metric = result.frame.to_dict("records"), metric(result.settings["metric"])
     return [_comparison_sentence(row, compared_metric, _confidence_of(result)) for row in rows]
 
@@ -336,11 +302,10 @@ def _recorded(row: Mapping[Hashable, Any]) -> str:
     return f"right in {share:.0f}% of such cases on the benchmark"
 
 
-@shown.register
-def _(result: Comparison) -> pd.DataFrame:
+def comparison_table(result: Comparison) -> pd.DataFrame:
+    """One column for a pair, an estimate with its error, and an interval; others as they are."""
     rows = result.frame.to_dict("records")
     cells = result.frame[[name for name in result.frame if name not in _INCLUDED]].copy()
-    # One column for a pair, an estimate with its error, and an interval; others as they are.
     cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
     cells["reported"] = [_signed(row["reported"]) for row in rows]
     cells["estimate"] = [
@@ -354,8 +319,8 @@ def _(result: Comparison) -> pd.DataFrame:
     return cells
 
 
-@sentences.register
-def _(result: Plan) -> list[str]:
+def plan_sentences(result: Plan) -> list[str]:
+    """What is enough for each pair, and how often a method can decide at all."""
     return [_plan_sentence(result, *pair) for pair in _pairs(result)] + _limits(result.limits)
 
 
@@ -428,8 +393,8 @@ def _limits(limits: pd.DataFrame) -> list[str]:
     ]
 
 
-@promises.register
-def _(result: Plan, metric_name: str | None = None) -> list[str]:
+def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
+    """Definitions of the words enough and race."""
     order_promise = (
         f"enough: the right order with probability {result.settings['confidence']:g}, if true "
         "ranks are distributed as assumed; compare says what a verdict with this confidence takes"
@@ -444,8 +409,8 @@ def _(result: Plan, metric_name: str | None = None) -> list[str]:
     return [order_promise, race_promise]
 
 
-@layout.register
-def _(result: Plan) -> tuple[list[str], str, list[str]]:
+def plan_tables(result: Plan) -> str:
+    """The table and the cheapest designs of each pair."""
     parts = []
     for pair, rows, designs in _pairs(result):
         best = [name for name in rows if str(name).startswith("best_")]
@@ -454,11 +419,11 @@ def _(result: Plan) -> tuple[list[str], str, list[str]]:
         parts.append(formatted(rows.drop(columns=["ties", *best])))
         parts.append(formatted(rows[["estimator", *best]]) if best else "")
         parts.append(f"cheapest:\n{formatted(designs)}" if len(designs) else "")
-    return [*sentences(result), *promises(result)], "".join(parts), []
+    return "".join(parts)
 
 
-@sentences.register
-def _(result: Race) -> list[str]:
+def race_sentences(result: Race) -> list[str]:
+    """The verdict on each pair, and the users that it took."""
     rows, n_users = result.frame.to_dict("records"), result.settings["n_users"]
     scope = f"on {metric(result.settings['metric']).label}"
     verdicts = [_verdict(row, _confidence_of(result), scope) for row in rows]
@@ -468,37 +433,43 @@ def _(result: Race) -> list[str]:
     ]
 
 
-@layout.register
-def _(result: Race) -> tuple[list[str], str, list[str]]:
-    return sentences(result), f"\n{formatted(result.costs)}", []
+def race_costs(result: Race) -> str:
+    """The scores that each recommender took."""
+    return f"\n{formatted(result.costs)}"
 
 
-@layout.register
-def _(result: Audit) -> tuple[list[str], str, list[str]]:
+def alarm_sentences(result: Audit) -> list[str]:
+    """The checks that raise an alarm, and what the negatives look like."""
     raised = f"alarm: {', '.join(result.alarms)}" if result.alarms else "no alarm"
-    checks = result.frame.to_dict("records")
     opening = [f"{raised}; the negatives look like: {result.sampler}"]
     if "positives" in result.settings:
         opening.append(
             "users' own items are not given (--positives): items and order raise the alarm only "
             "for what these cannot explain"
         )
-    return (
-        opening,
-        formatted(result.frame.drop(columns="finding")),
-        [printable(f"{row['check']}: {row['finding']}") for row in checks],
-    )
+    return opening
 
 
-@shown.register
-def _(result: Orders) -> pd.DataFrame:
+def audit_checks(result: Audit) -> str:
+    """The checks without their findings."""
+    return formatted(result.frame.drop(columns="finding"))
+
+
+def audit_findings(result: Audit, metric_name: str | None = None) -> list[str]:
+    """What each check found."""
+    checks = result.frame.to_dict("records")
+    return [printable(f"{row['check']}: {row['finding']}") for row in checks]
+
+
+def orders_table(result: Orders) -> pd.DataFrame:
+    """The order of each two methods of a published table, with its confidence and condition."""
     table = result.frame.drop(columns=["first", "second", "assumption", "warrant"])
     rows = result.frame.to_dict("records")
     return table.assign(verdict=[_verdict(row, _confidence_of(result), "") for row in rows])
 
 
-@shown.register
-def _(result: Published) -> pd.DataFrame:
+def published_table(result: Published) -> pd.DataFrame:
+    """The range under each assumption in one column."""
     table, column_index = result.frame.copy(), list(result.frame).index("low")
     steep_heading = f"at most {result.settings.get('steepness'):g}x" if "low_steep" in table else ""
     headings = {"": "no assumption", "_decreasing": "decreasing", "_steep": steep_heading}
@@ -513,8 +484,8 @@ def _(result: Published) -> pd.DataFrame:
     return table
 
 
-@sentences.register
-def _(result: Published) -> list[str]:
+def order_counts(result: Published) -> list[str]:
+    """How many orders of two methods are settled, by data set and metric."""
     orders = result.orders
     if orders.empty:
         return []
@@ -533,8 +504,8 @@ def _(result: Published) -> list[str]:
     return lines
 
 
-@promises.register
-def _(result: Published, metric_name: str | None = None) -> list[str]:
+def published_promises(result: Published, metric_name: str | None = None) -> list[str]:
+    """What each column assumes."""
     sizes = "all columns: if each user has n_items candidates, or nearly as many"
     if "assumed" not in result.settings:
         return [sizes]
@@ -547,11 +518,6 @@ def _(result: Published, metric_name: str | None = None) -> list[str]:
     words.append(sizes)
     words.append("guess: if the true ranks are as even as the printed numbers allow")
     return words
-
-
-@layout.register
-def _(result: Published) -> tuple[list[str], str, list[str]]:
-    return [], formatted(shown(result)), [*promises(result), *sentences(result)]
 
 
 def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:
@@ -614,3 +580,83 @@ def _signed(value: float, digits: int = 4) -> str:
         return ""
     written = f"{value:+.{digits}f}"
     return written.replace("-", "\u2212") if float(written) else f"{0:.{digits}f}"
+
+
+def _frame(result: Result) -> pd.DataFrame:
+    return result.frame
+
+
+def _nothing(result: Result, metric_name: str | None = None) -> list[str]:
+    return []
+
+
+def _table(result: Result) -> str:
+    return formatted(shown(result))
+
+
+class Printed(NamedTuple):
+    """What writes a type of result: a page's table, sentences, promises, and a terminal's table.
+
+    `order` is that of a terminal.
+    """
+
+    shown: Callable[[Any], pd.DataFrame] = _frame
+    sentences: Callable[[Any], list[str]] = _nothing
+    promises: Callable[[Any, str | None], list[str]] = _nothing
+    table: Callable[[Any], str] = _table
+    order: tuple[str, str, str] = ("sentences", "table", "promises")
+
+
+PRINTED: dict[type[Result], Printed] = {
+    Estimates: Printed(shown=estimates_table, promises=range_promises, table=without_grounds),
+    Comparison: Printed(comparison_table, verdict_sentences, range_promises, without_grounds),
+    Plan: Printed(
+        sentences=plan_sentences,
+        promises=plan_promises,
+        table=plan_tables,
+        order=("sentences", "promises", "table"),
+    ),
+    Race: Printed(sentences=race_sentences, table=race_costs),
+    Orders: Printed(shown=orders_table),
+    Audit: Printed(sentences=alarm_sentences, promises=audit_findings, table=audit_checks),
+    Published: Printed(
+        published_table, order_counts, published_promises, order=("table", "promises", "sentences")
+    ),
+}
+
+
+def printed(result: Result) -> Printed:
+    return PRINTED.get(type(result), Printed())
+
+
+def shown(result: Result) -> pd.DataFrame:
+    """The table as a page shows it."""
+    return printed(result).shown(result)
+
+
+def sentences(result: Result) -> list[str]:
+    """The main findings."""
+    return printed(result).sentences(result)
+
+
+def promises(result: Result, metric_name: str | None = None) -> list[str]:
+    """Definitions, assumptions and warrants."""
+    return printed(result).promises(result, metric_name)
+
+
+def summary(result: Result, *, notes: bool = True) -> str:
+    """A result as a terminal shows it."""
+    parts = {
+        "sentences": _paragraphs(sentences(result)),
+        "table": printed(result).table(result),
+        "promises": _paragraphs(promises(result)),
+    }
+    noted = [f"note: {note}" for note in result.notes] if notes else []
+    return "".join(parts[name] for name in printed(result).order) + _paragraphs(noted)
+
+
+def as_text(result: Result, kind: str) -> str:
+    """The summary without notes for the kind table; else the table alone."""
+    if kind == "table":
+        return summary(result, notes=False)
+    return formatted(shown(result) if kind == "markdown" else result.frame, kind)
