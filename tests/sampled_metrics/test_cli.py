@@ -917,6 +917,10 @@ def test_the_example_prints_a_table_of_its_log(
     assert all(row["low"] <= row["guess"] <= row["high"] for row in rows)
     assert main(["published", "toy/table.csv", *sizes, "--orders"]) == 0
     assert "(95% confidence, if at most 4x fewer users per doubling)" in capsys.readouterr().out
+    assert main(["published", "toy/table.csv", *sizes, "--orders", "--confidence", "0.9"]) == 0
+    shown = capsys.readouterr().out
+    assert "(90% confidence, " in shown
+    assert "95%" not in shown
 
 
 @pytest.mark.processes
