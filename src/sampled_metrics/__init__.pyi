@@ -37,13 +37,13 @@ from .estimators import Estimator as Estimator
 from .evaluation import compare as compare
 from .evaluation import estimate as estimate
 from .evaluation import estimate_each as estimate_each
+from .evaluation.loop import RankMetric as RankMetric
+from .evaluation.loop import evaluate as evaluate
 from .log.compact import Log as Log
 from .log.read import read_log as read_log
-from .log_plans import plan as plan
-from .loop import RankMetric as RankMetric
-from .loop import evaluate as evaluate
 from .metrics import Metric as Metric
 from .metrics import metric as metric
+from .planning import plan as plan
 from .protocol import Protocol as Protocol
 from .published_tables import published as published
 from .ranking.exact import exact_ranks as exact_ranks

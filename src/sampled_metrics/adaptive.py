@@ -115,6 +115,16 @@ class Adaptive(Design):
         """Negatives drawn, at most."""
         return self.most
 
+    @property
+    def drawn(self) -> str:
+        """How negatives are drawn, in words.
+
+        >>> Adaptive(10_000, 50, 800).drawn
+        'uniformly, 50 at first, doubled up to 800 while none was above the item'
+        """
+        rounds = f"doubled up to {self.most} while none was above the item"
+        return f"uniformly, {self.first} at first, {rounds}"
+
     @cached_property
     def stages(self) -> tuple[int, ...]:
         """Negatives after each round, from `first` to `most`."""

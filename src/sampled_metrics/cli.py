@@ -218,7 +218,7 @@ def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
 
 
 def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
-    from .log_plans import curve_log, plan
+    from .planning import curve_log, plan
     from .results import Result
 
     log, table_path, page_path = _opened(arguments, files)
@@ -384,7 +384,7 @@ def _source(path: str, arguments: argparse.Namespace) -> Any:
         return path
     if path == "bundled":
         raise ValueError("--first-rank must be left out with bundled, whose ranks count from 1")
-    from .loop import _of_table
+    from .evaluation.loop import _of_table
 
     frame, notes = _of_table(path, arguments.first_rank)
     for note in notes:

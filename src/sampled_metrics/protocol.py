@@ -515,6 +515,16 @@ class Weighted(Protocol):
 
     uniform = False
 
+    @property
+    def drawn(self) -> str:
+        """How negatives are drawn, in words.
+
+        >>> Protocol(5, 2, collapsed=True).drawn
+        'uniformly, duplicates collapsed'
+        """
+        words = "uniformly" if self.weights is None else "by weights"
+        return f"{words}, duplicates collapsed" if self.collapsed else words
+
     def __new__(cls, *values: Any, **options: Any) -> Protocol:  # type: ignore[misc]
         """A uniform one where dataclasses.replace takes the weights away."""
         is_copied = not (values or options)  # copy and pickle set the fields later

@@ -20,8 +20,6 @@ import pandas as pd
 
 from ._files import SUFFIXES, put
 from ._validate import printable
-from .adaptive import Adaptive
-from .protocol import Weighted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +46,8 @@ def source_of(log: Log) -> dict[str, object]:
         " to ".join(f"{end:,}" for end in sorted({int(sizes.min()), int(sizes.max())}))
         for sizes in (log.counts["n_items"], log.counts["n_negatives"])
     )
-    counts, design = log.counts, _design(log)
+    counts = log.counts
+    design = ", ".join([log.protocol.drawn, *["shared by users"] * log.shared_negatives])
     drawn = f"with{'' if log.replacement else 'out'} replacement"
     n_irrelevant = counts["n_items"] - counts["n_relevant"]
     if not log.replacement and (counts["n_negatives"] == n_irrelevant).all():
@@ -61,20 +60,6 @@ def source_of(log: Log) -> dict[str, object]:
         "negatives": f"{negatives}, {drawn}",
         **({} if design == "uniformly" else {"design": design}),
     }
-
-
-def _design(log: Log) -> str:
-    """How negatives were drawn, in words."""
-    protocol, words = log.protocol, ["uniformly"]
-    if isinstance(protocol, Adaptive):
-        rounds = f"doubled up to {protocol.most} while none was above the item"
-        words += [f"{protocol.first} at first", rounds]
-    elif isinstance(protocol, Weighted):
-        words = ["by weights" if protocol.weights is not None else "uniformly"]
-        words += ["duplicates collapsed"] * protocol.collapsed
-    elif not protocol.uniform:
-        words = ["with the probabilities that n_above allows for"]
-    return ", ".join([*words, *["shared by users"] * log.shared_negatives])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

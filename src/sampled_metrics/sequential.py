@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -52,20 +52,12 @@ from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.staking import FIRST_ITEMS, OWN_ITEMS, batches, stakes
 from .ranking.inputs import as_csr, load_train, users_and_items
 from .ranking.job import Job
 from .relevant_sets import RelevantSets
 from .results import Race, table_of
 
-#: Items in the first round.
-_FIRST = 16
-#: The first batch has 64 users; a later one has a quarter of all users before it, but at least 64.
-_USERS, _PART = 64, 4
-#: The largest stake, as a fraction of the stake that could lose the whole wealth on one user. Each
-#: further stake is half the one before.
-_MOST = 0.8
-#: Most test items for which several users share a call.
-_OWN = 4
 #: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
 
@@ -242,7 +234,7 @@ def race(
     n_done = 0
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
-        for start, stop in _batches(field.users.size):
+        for start, stop in batches(field.users.size):
             if not any(pair.open for pair in pairs):
                 break
             batch = np.arange(start, stop)
@@ -375,7 +367,7 @@ class _Scorer:
         # Test items, best first. Items that outscore the best one outscore the others, too.
         own_scores = self._own(rows, batch, test_items)
         better, tied = np.zeros((2, own_scores.size), dtype=np.int64)
-        active, start, size = np.arange(batch.size), 0, _FIRST
+        active, start, size = np.arange(batch.size), 0, FIRST_ITEMS
         while active.size and start < n_items:
             place = np.full(batch.size, -1)
             place[active] = np.arange(active.size)
@@ -401,13 +393,13 @@ class _Scorer:
         """Scores of each user's test items, the highest first.
 
         A function scores all its users on all its items. A call for several users therefore also
-        scores each of them on the test items of the others. If they have at most `_OWN` test items
-        together, these few extra scores are worth the calls saved.
+        scores each of them on the test items of the others. If they have at most `OWN_ITEMS` test
+        items together, these few extra scores are worth the calls saved.
         """
         own_scores, start = [], 0
         while start < batch.size:
             stop, total = start + 1, test_items[start].size
-            while stop < batch.size and total + test_items[stop].size <= _OWN:
+            while stop < batch.size and total + test_items[stop].size <= OWN_ITEMS:
                 total += test_items[stop].size
                 stop += 1
             users = self._field.users[batch[start:stop]]
@@ -424,8 +416,8 @@ class _Scorer:
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
-        rows = _arrays.rows(rows, slice(0, _OWN))
-        users = self._field.users[:_OWN]
+        rows = _arrays.rows(rows, slice(0, OWN_ITEMS))
+        users = self._field.users[:OWN_ITEMS]
         first_scores, second_scores = (self._scored(rows, items, users).tobytes() for _ in range(2))
         if first_scores != second_scores:
             raise ValueError(
@@ -475,31 +467,12 @@ class _Scorer:
         return values
 
 
-def _batches(n_users: int) -> Iterator[tuple[int, int]]:
-    """Start and stop of each batch of users, as in a slice."""
-    start = 0
-    while start < n_users:
-        stop = min(n_users, start + max(_USERS, start // _PART))
-        yield start, stop
-        start = stop
-
-
-def _stakes(n_users: int) -> FloatArray:
-    """The stakes among which the wealth is divided, as fractions of the largest possible stake.
-
-    The wealth grows fastest at a stake of about mean(d) / mean(d**2), which is unknown: hence
-    several stakes. The smallest one suits the smallest mean difference that so many users can
-    detect, which falls as 1 / sqrt(n_users).
-    """
-    return _MOST * 2.0 ** -np.arange(1.0 + max(0, int(np.log2(0.4 * np.sqrt(n_users)))))
-
-
 class _Pair:
     """The bets on either of two recommenders, and the verdict."""
 
     def __init__(self, first: int, second: int, n_users: int) -> None:
         self.both, self._n_users = (first, second), n_users
-        self._shares = _stakes(n_users)
+        self._shares = stakes(n_users)
         self._logs = np.zeros((2, self._shares.size))
         #: The largest log wealth so far, of the bets on the first and on the second.
         self.won = np.zeros(2)

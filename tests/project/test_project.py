@@ -100,9 +100,8 @@ ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges",
     "numerics", "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets",
     "priors", "consistency", "differences", "verdicts", "log", "readers", "bounds", "results",
-    "designs", "ranking", "verify", "evaluation", "loop", "exact_pairs", "sequential",
-    "expected_races", "planning", "log_plans", "auditing", "published_tables", "example",
-    "conformance", "gate", "report", "doctor", "cli_options", "cli",
+    "designs", "ranking", "verify", "evaluation", "sequential", "planning", "auditing",
+    "published_tables", "example", "conformance", "gate", "report", "doctor", "cli_options", "cli",
 ]  # fmt: skip
 #: None: a result looks up what it is asked for when it is called (`_later` in results.py).
 UPWARDS = set()

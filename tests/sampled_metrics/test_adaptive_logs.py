@@ -13,8 +13,7 @@ import sampled_metrics as sm
 from sampled_metrics import priors
 from sampled_metrics.cli import main
 from sampled_metrics.estimators import bias_variance, default_gamma
-from sampled_metrics.log_plans import fitted, plan
-from sampled_metrics.planning import rank_grid
+from sampled_metrics.planning import fitted, plan, rank_grid
 from sampled_metrics.results import source_of
 
 from ..reference import bundled_ranks

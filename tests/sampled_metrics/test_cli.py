@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import doctor, evaluation, log_plans
+from sampled_metrics import doctor, evaluation, planning
 from sampled_metrics._files import FORMATS
 from sampled_metrics.cli import COMMANDS, main
 from sampled_metrics.log import read as logs
@@ -735,7 +735,7 @@ def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--curve", "--format", "json"]) == 0
     rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
     assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
-    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(log_plans.around(30))
+    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(planning.around(30))
 
 
 def test_the_plan_of_the_command_is_one_of_the_library(
@@ -744,8 +744,8 @@ def test_the_plan_of_the_command_is_one_of_the_library(
     words = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
     options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
-    plan = log_plans.plan(rows, "ap", curves=True, **options)
-    curves = log_plans.curve_log(rows, "ap", **options)
+    plan = planning.plan(rows, "ap", curves=True, **options)
+    curves = planning.curve_log(rows, "ap", **options)
     pd.testing.assert_frame_equal(plan.curves, curves.frame)
     for result, extra_options in ((plan, []), (curves, ["--curve"])):
         assert main(["plan", "--from", "log.csv", *SIZES, *words, *extra_options]) == 0

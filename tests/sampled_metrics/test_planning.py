@@ -14,14 +14,15 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_metrics import Protocol, RelevantSets, estimators, log_plans, metric, planning
+from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
-from sampled_metrics.expected_races import rebinned
 from sampled_metrics.log.read import read_log
-from sampled_metrics.log_plans import fitted
-from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
+from sampled_metrics.planning import ESTIMATORS, curve, fitted, for_pairs
+from sampled_metrics.planning import pairs as pair_plans
+from sampled_metrics.planning.pairs import EXACT
+from sampled_metrics.planning.races import rebinned
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
@@ -130,36 +131,36 @@ def test_some_of_the_negatives_are_a_smaller_sample() -> None:
 
 def test_a_plan_opens_what_estimate_opens(tmp_path: Path) -> None:
     options = {"estimators": "naive", "max_negatives": 1}
-    expected = log_plans.plan(read_log("bundled"), "auc", **options).frame
-    pd.testing.assert_frame_equal(log_plans.plan("bundled", "auc", **options).frame, expected)
+    expected = planning.plan(read_log("bundled"), "auc", **options).frame
+    pd.testing.assert_frame_equal(planning.plan("bundled", "auc", **options).frame, expected)
     rows = pd.DataFrame({"recommender": list("AABB"), "user": [0, 1] * 2, "rank": [1, 3, 5, 2]})
     rows = rows.assign(n_items=50, n_negatives=9)
     path = tmp_path / "log.csv"
     rows.to_csv(path, index=False)
     log = read_log(rows, replacement=True)
-    expected = log_plans.plan(log, "auc", **options).frame
+    expected = planning.plan(log, "auc", **options).frame
     for source in (path, str(path), rows):
-        found = log_plans.plan(source, "auc", replacement=True, **options).frame
+        found = planning.plan(source, "auc", replacement=True, **options).frame
         pd.testing.assert_frame_equal(found, expected)
     with pytest.raises(ValueError, match="replacement must be True as in the log, got False"):
-        log_plans.plan(log, "auc", replacement=False)
+        planning.plan(log, "auc", replacement=False)
 
 
 def test_a_plan_takes_the_populations_of_recommenders(tmp_path: Path) -> None:
     populations = {"A": BETTER, "B": WORSE, "C": {4: 0.4, 400: 0.6}}
     protocol, options = Protocol(1_000, 100), {"estimators": "naive", "max_negatives": 20}
-    planned = log_plans.plan(populations, "ndcg@10", protocol, 60, curves=True, **options)
+    planned = planning.plan(populations, "ndcg@10", protocol, 60, curves=True, **options)
     expected = planning.for_all(populations, "ndcg@10", protocol, 60, **options)
     for name in ("frame", "designs", "limits"):
         pd.testing.assert_frame_equal(getattr(planned, name), getattr(expected, name))
     pair_frame = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, **options).frame
-    two = log_plans.plan({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, n_users=60, **options)
+    two = planning.plan({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, n_users=60, **options)
     pd.testing.assert_frame_equal(two.frame.drop(columns=["first", "second"]), pair_frame)
     curves = planned.curves.query("first == 'A' and second == 'B' and estimator == 'naive'")
     expected_curve = curve(BETTER, WORSE, "ndcg@10", with_negatives(1_000, 1, 2, 5, 10, 20), 60)
     expected_curve = expected_curve[expected_curve["estimator"] == "naive"]
     assert curves["probability"].iloc[:5].tolist() == expected_curve["probability"].tolist()
-    assert set(curves["n_users"]) == set(log_plans.around(60))
+    assert set(curves["n_users"]) == set(planning.around(60))
     planned.write(tmp_path / "plan.html")
     assert "60 users, 1,000 items, 100 negatives" in (tmp_path / "plan.html").read_text()
 
@@ -171,7 +172,7 @@ def test_a_plan_takes_the_exact_ranks_of_recommenders() -> None:
         for name, above in {"A": [[0, 5], [2, 9]], "B": [[3, 20], [4, 30]]}.items()
     }
     protocol, options = Protocol(52, 10), {"estimators": "naive", "curves": True}
-    planned = log_plans.plan(sets, "ndcg@10", protocol, 30, **options)
+    planned = planning.plan(sets, "ndcg@10", protocol, 30, **options)
     assert planned.settings["max_negatives"] == planned.curves["n_negatives"].max() == 40
 
 
@@ -203,7 +204,7 @@ def test_arguments_that_belong_to_other_data(
     data: object, arguments: dict[str, object], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        log_plans.plan(data, "auc", **arguments)  # type: ignore[arg-type]
+        planning.plan(data, "auc", **arguments)  # type: ignore[arg-type]
 
 
 def test_recommenders_without_an_order_are_left_out() -> None:
@@ -547,8 +548,8 @@ def test_sets_have_the_mean_and_variance_of_all_their_samples(name: str) -> None
     mean = np.mean([np.mean(values) for values in differences])
     square = np.mean([np.mean(np.square(values)) for values in differences])
     sets = [[of_sets(ranks, n) for ranks in lists] for lists in (first, second)]
-    pair = planning._pair(*sets, chosen_metric, Protocol(n, m, replacement=False))
-    verdicts = planning._Verdicts(pair, "naive", Protocol(n, m, replacement=False))
+    pair = pair_plans._pair(*sets, chosen_metric, Protocol(n, m, replacement=False))
+    verdicts = pair_plans._Verdicts(pair, "naive", Protocol(n, m, replacement=False))
     pair_verdict = verdicts(m, 7)
     assert pair_verdict.expected == pytest.approx(mean, abs=1e-12)
     assert pair_verdict.sd == pytest.approx(np.sqrt((square - mean**2) / 7))
@@ -566,11 +567,11 @@ def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
     first, second = rng.integers(1, 40, 60), rng.integers(1, 80, 60)
     intervals = [RankIntervals(r - 1, 0 * r, np.full(60, 100)) for r in (first, second)]
     arguments = metric("ndcg@10"), Protocol(100, 20, replacement=False)
-    of_arrays = planning._pair(first, second, *arguments)
-    of_intervals = planning._pair(*intervals, *arguments)
+    of_arrays = pair_plans._pair(first, second, *arguments)
+    of_intervals = pair_plans._pair(*intervals, *arguments)
     assert of_intervals.difference == pytest.approx(of_arrays.difference)
     for name in ESTIMATORS:
-        one, two = (planning._Verdicts(pair, name, arguments[1])(20, 50)
+        one, two = (pair_plans._Verdicts(pair, name, arguments[1])(20, 50)
                     for pair in (of_arrays, of_intervals))  # fmt: skip
         assert (two.expected, two.sd) == pytest.approx((one.expected, one.sd), rel=1e-9)
         assert two.probability == pytest.approx(one.probability, abs=0.01)
@@ -578,7 +579,7 @@ def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
     tied = RankIntervals(np.zeros(2, int), np.ones(2, int), np.full(2, 9))
     untied = RankIntervals(np.array([0, 1]), np.zeros(2, int), np.full(2, 9))
     rival = RankIntervals(np.full(2, 5), np.zeros(2, int), np.full(2, 9))
-    spread = [planning._pair(one, rival, metric("ap"), Protocol(9, 4)).difference
+    spread = [pair_plans._pair(one, rival, metric("ap"), Protocol(9, 4)).difference
               for one in (tied, untied)]  # fmt: skip
     assert spread[0] == pytest.approx(spread[1])
 
@@ -605,7 +606,7 @@ def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
     for name in names:
         chances = {
             m: curve(*arguments, Protocol(1_000, m), 1_500 // (m + 1), estimators=[name])
-            for m in planning.steps(50)
+            for m in pair_plans.steps(50)
         }
         surest = max(chances, key=lambda m: chances[m]["probability"][0])
         row = table.set_index("estimator").loc[name]
@@ -692,7 +693,7 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
     assert _Pair.of(*populations, metric("ap"), Protocol(10**5, 5)).exact(10).users() > 10**15
     assert table[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
-    row = planning._row("naive", found_by(10), 2**40 + 1, users=10**12)
+    row = pair_plans._row("naive", found_by(10), 2**40 + 1, users=10**12)
     assert row.users_needed == 10**12
     assert row.scores_by_users is None
     with pytest.raises(ValueError, match="n_users must be a whole number in"):
@@ -813,7 +814,7 @@ def test_a_fixed_number_is_the_cheapest_of_those_tried() -> None:
         first, second, "recall@10", protocol, 80, estimators=["naive", "monotone"]
     ).designs.set_index("design")
     costs = []
-    for name, m in product(["naive", "monotone"], planning.steps(299)):
+    for name, m in product(["naive", "monotone"], pair_plans.steps(299)):
         fixed_protocol = replace(protocol, n_negatives=m)
         users = verdict(first, second, name, "recall@10", fixed_protocol, n_users=80).users(0.95)
         if users is not None and users <= 80:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import sampled_metrics as sm
 from sampled_metrics import planning
-from sampled_metrics.expected_races import expected_scores
+from sampled_metrics.planning.races import expected_scores
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.sequential import _decide, _Pair, race
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import sampled_metrics as sm
-from sampled_metrics import log_plans
+from sampled_metrics import planning
 from sampled_metrics.readers import counts_above
 
 
@@ -166,7 +166,7 @@ def test_what_is_for_negatives_drawn_alike_refuses_the_log():
     with pytest.raises(ValueError, match="metric must be auc for a log with n_above"):
         sm.compare(log, "recall@10")
     with pytest.raises(ValueError, match="the log must have negatives that are drawn alike here"):
-        log_plans.fitted(log, 401)
+        planning.fitted(log, 401)
     with pytest.raises(ValueError, match="n_above must hold numbers >= 0, got -1"):
         sm.read_log(log_of(4).assign(n_above=-1.0), n_items=401, n_negatives=10, replacement=True)
 

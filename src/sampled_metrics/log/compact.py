@@ -126,6 +126,8 @@ class Uniform:
 
     replacement: bool
     uniform: ClassVar[bool] = True
+    #: How negatives were drawn, in words.
+    drawn: ClassVar[str] = "uniformly"
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ class Unstated:
 
     replacement: bool
     uniform: ClassVar[bool] = False
+    drawn: ClassVar[str] = "with the probabilities that n_above allows for"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

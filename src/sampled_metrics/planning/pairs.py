@@ -19,24 +19,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from . import _progress
-from . import estimators as corrections
-from ._confidence import CONFIDENCE
-from ._threads import one_thread
-from ._validate import IntArray, as_intp, integer, integers
-from .adaptive import Adaptive
-from .bounds import bets
-from .bounds.assumption import Assumption, assumption_name
-from .bounds.shortest import decidable
-from .estimators import Estimator
+from .. import _progress
+from .. import estimators as corrections
+from .._confidence import CONFIDENCE
+from .._threads import one_thread
+from .._validate import IntArray, as_intp, integer, integers
+from ..adaptive import Adaptive
+from ..bounds import bets
+from ..bounds.assumption import Assumption, assumption_name
+from ..bounds.shortest import decidable
+from ..estimators import Estimator
+from ..metrics import Metric
+from ..metrics import metric as parsed
+from ..protocol import Protocol, by_negatives
+from ..results import Plan, table_of
+from ..verdicts import Ranks, Verdict, _Pair, negatives_needed
+from ..verdicts import steps as steps
 from .exact_pairs import ExactPair, ExactRanks, are_exact
-from .expected_races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
-from .metrics import Metric
-from .metrics import metric as parsed
-from .protocol import Protocol, by_negatives
-from .results import Plan, table_of
-from .verdicts import Ranks, Verdict, _Pair, negatives_needed
-from .verdicts import steps as steps
+from .races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 
 #: A recommender's distribution of true ranks, or the exact ranks of its users.
 Population = Ranks | ExactRanks

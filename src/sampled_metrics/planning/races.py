@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import hypergeom
 
-from ._validate import FloatArray, IntArray
-from .metrics import Metric
-from .sequential import _FIRST, _OWN, _batches, _stakes
+from .._validate import FloatArray, IntArray
+from ..metrics import Metric
+from ..numerics.staking import FIRST_ITEMS, OWN_ITEMS, batches, stakes
 
 #: Grids of a metric and of a difference, and numbers of grid points for the remaining users' mean
 #: difference (-1 to 0) and for the users.
@@ -55,7 +55,7 @@ def expected_users(pmf: FloatArray, n_users: int, error_rate: float) -> int:
     """
     pmf = pmf if pmf @ DIFFERENCES > 0 else pmf[::-1]
     mean, (values, pmf) = float(pmf @ DIFFERENCES), (DIFFERENCES[pmf > 0], pmf[pmf > 0])
-    shares, bound_grid = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
+    shares, bound_grid = stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
     growth = [
         [pmf @ np.log1p(share * (values - bound)) for bound in bound_grid] for share in shares
     ]
@@ -68,7 +68,7 @@ def expected_users(pmf: FloatArray, n_users: int, error_rate: float) -> int:
     log_wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
     is_decided = log_wealth - np.log(shares.size) >= -np.log(error_rate)
     end_time = times[np.argmax(is_decided)] if is_decided.any() else last_time
-    return next(stop for _, stop in _batches(n_users) if stop >= min(end_time, n_users))
+    return next(stop for _, stop in batches(n_users) if stop >= min(end_time, n_users))
 
 
 def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
@@ -79,7 +79,7 @@ def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArra
     """
     higher: IntArray = np.asarray(above)
     k = metric.cutoff
-    total, start, size = np.full(higher.shape, float(_OWN)), 0, _FIRST
+    total, start, size = np.full(higher.shape, float(OWN_ITEMS)), 0, FIRST_ITEMS
     while start < n_items:
         size = min(size, n_items - start)
         drawn = hypergeom.cdf(k - 1, n_items - 1, higher, start) if k is not None and start else 1.0

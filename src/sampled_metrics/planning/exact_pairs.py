@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ._validate import FloatArray
-from .consistency import sign
-from .estimators import Estimator
-from .metrics import Metric
-from .protocol import Protocol, one_size
-from .ranking.intervals import RankIntervals
-from .relevant_sets import RelevantSets
-from .verdicts import Verdict
+from .._validate import FloatArray
+from ..consistency import sign
+from ..estimators import Estimator
+from ..metrics import Metric
+from ..protocol import Protocol, one_size
+from ..ranking.intervals import RankIntervals
+from ..relevant_sets import RelevantSets
+from ..verdicts import Verdict
 
 #: Exact ranks of users; a list if users differ in the number of relevant items.
 ExactRanks = RankIntervals | RelevantSets | Sequence[RelevantSets]

@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import _progress
-from ._confidence import CONFIDENCE
-from ._threads import one_thread
-from ._validate import as_written, integer
-from .adaptive import Adaptive
-from .designs.options import opened
-from .expected_races import rebinned
-from .log.compact import Log
-from .log.sub_corpus import SubCorpus
-from .metrics import Metric
-from .metrics import metric as parsed
-from .numerics.distributions import spread_ties
-from .planning import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
-from .protocol import Design, Protocol, thinned
-from .results import Plan, Result, source_of
-from .verdicts import steps
+from .. import _progress
+from .._confidence import CONFIDENCE
+from .._threads import one_thread
+from .._validate import as_written, integer
+from ..adaptive import Adaptive
+from ..designs.options import opened
+from ..log.compact import Log
+from ..log.sub_corpus import SubCorpus
+from ..metrics import Metric
+from ..metrics import metric as parsed
+from ..numerics.distributions import spread_ties
+from ..protocol import Design, Protocol, thinned
+from ..results import Plan, Result, source_of
+from ..verdicts import steps
+from .pairs import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
+from .races import rebinned
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
@@ -368,7 +368,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     number: a random subset of a user's negatives is a sample, too. Outcomes of an adaptive design
     are fitted as they are.
     """
-    from . import priors  # its solvers take long to import, and no other function needs them
+    from .. import priors  # its solvers take long to import, and no other function needs them
 
     if not log.protocol.uniform:
         raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")

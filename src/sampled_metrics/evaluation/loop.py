@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import namespace, on_host, rows
-from ._validate import IntArray, as_intp, as_written, integer, integers
-from .evaluation import DEFAULT_METRICS, estimate
-from .log.columns import meaning, require_columns, whole_numbers
-from .log.inspection import refuse_batch, refuse_sample
-from .log.read import read_log
-from .log.sources import loaded
-from .metrics import Metric, metric
-from .protocol import Protocol
-from .ranking.counting import checked_scores
-from .ranking.exact import exact_ranks
-from .readers import from_scores, ranx, rectools
+from .._arrays import namespace, on_host, rows
+from .._validate import IntArray, as_intp, as_written, integer, integers
+from ..log.columns import meaning, require_columns, whole_numbers
+from ..log.inspection import refuse_batch, refuse_sample
+from ..log.read import read_log
+from ..log.sources import loaded
+from ..metrics import Metric, metric
+from ..protocol import Protocol
+from ..ranking.counting import checked_scores
+from ..ranking.exact import exact_ranks
+from ..readers import from_scores, ranx, rectools
+from .estimation import DEFAULT_METRICS, estimate
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .results import Estimates
+    from ..results import Estimates
 
 #: One user: candidates, then how many irrelevant ones stand above and beside each relevant item.
 _Kind = tuple[int, ...]  # flat, because nested tuples take longer to hash
