@@ -8,9 +8,13 @@ from typing import Any
 
 from ._confidence import CONFIDENCE
 from ._files import FORMATS
+from .metrics import SPELLINGS
 
 #: The forms of a log, for the help.
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
+
+#: The names of metrics, for the help.
+_METRICS = f"{', '.join(SPELLINGS[:-1])} or {SPELLINGS[-1]}"
 
 
 def _whole(text: str) -> int:
@@ -57,8 +61,8 @@ def add_option(
 # fmt: off
 def estimate_options(add: partial[None]) -> None:
     _log_options(add)
-    add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
-        default=["recall@10", "ndcg@10", "ap", "auc"])
+    default = ["recall@10", "ndcg@10", "ap", "auc"]
+    add("--metrics NAME...", f"by default {' '.join(default)}; {_METRICS}", default=default)
     add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
         "instead of one row for each recommender and metric")
     add("--all", "a row for every estimator that the log allows and that has an interval")
@@ -229,7 +233,7 @@ def _assume_option(add: partial[None], *extras: str) -> None:
 
 
 def _metric_option(add: partial[None]) -> None:
-    add("--metric NAME", "such as ndcg@10", required=True)
+    add("--metric NAME", f"such as ndcg@10; {_METRICS}", required=True)
 
 
 def _fail_option(add: partial[None], alarm: str) -> None:
