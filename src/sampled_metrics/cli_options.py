@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from functools import partial
 from typing import Any
 
 from ._confidence import CONFIDENCE
 from ._files import FORMATS
-from .metrics import SPELLINGS
+from .metrics import DECLARED
 
 #: The forms of a log, for the help.
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
 
-#: The names of metrics, for the help.
-_METRICS = f"{', '.join(SPELLINGS[:-1])} or {SPELLINGS[-1]}"
+#: The names and meanings of metrics, for the help.
+_MEANINGS = {" or ".join(each.spellings(kind)): each.meaning for kind, each in DECLARED.items()}
+METRICS = textwrap.fill(
+    f"Metrics are {'; '.join(f'{names} ({meaning})' for names, meaning in _MEANINGS.items())}.",
+    100, break_on_hyphens=False,
+)  # fmt: skip
 
 
 def _whole(text: str) -> int:
@@ -61,8 +66,8 @@ def add_option(
 # fmt: off
 def estimate_options(add: partial[None]) -> None:
     _log_options(add)
-    default = ["recall@10", "ndcg@10", "ap", "auc"]
-    add("--metrics NAME...", f"by default {' '.join(default)}; {_METRICS}", default=default)
+    add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
+        default=["recall@10", "ndcg@10", "ap", "auc"])
     add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
         "instead of one row for each recommender and metric")
     add("--all", "a row for every estimator that the log allows and that has an interval")
@@ -233,7 +238,7 @@ def _assume_option(add: partial[None], *extras: str) -> None:
 
 
 def _metric_option(add: partial[None]) -> None:
-    add("--metric NAME", f"such as ndcg@10; {_METRICS}", required=True)
+    add("--metric NAME", f"such as ndcg@10: {', '.join(_MEANINGS)}", required=True)
 
 
 def _fail_option(add: partial[None], alarm: str) -> None:

@@ -151,8 +151,6 @@ DECLARED = {
     ),
 }  # fmt: skip
 _KIND_BY_NAME = {name: kind for kind, each in DECLARED.items() for name in each.other_names}
-#: All forms of names, for help.
-SPELLINGS = tuple(form for kind, each in DECLARED.items() for form in each.spellings(kind))
 
 
 @dataclass(frozen=True, repr=False)
