@@ -360,4 +360,4 @@ class Stratified(Design):
     def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """The metric at true ranks: the items of the stratum are not relevant."""
         first_position = np.ones_like(position)
-        return metric._smooth_term(rank, first_position, 1, np.asarray(self.n_items))
+        return metric.smooth_term(rank, first_position, 1, np.asarray(self.n_items))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 1_000  # characters of an error or a warning
 
-_LOG = """\
+_LOG = f"""\
 LOG is a CSV or Parquet file with a row for each held-out item: recommender, user and rank (among
 the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
 higher and the same; item, or instance, where a user has several; n_items and n_negatives where
@@ -43,11 +43,12 @@ named. JSON lines are read, too, as are tabs or semicolons for commas, and a .np
 "bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with 100
 negatives for each film.
 
-Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last three also without
-@K) and accuracy. hr and hits mean hit, mrr means rr, map means ap. Where a user has R relevant
-items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
-trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
-of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
+{options.METRICS}
+
+hr and hits mean hit, mrr means rr, map means ap. Where a user has R relevant items, ap@k divides
+by min(R, k) as RecBole does, where trec_eval, ranx and RecTools divide by R; and the ideal of
+ndcg@k has min(R, k) items, where that of RecTools has k by default, so that its ndcg@10 is 4.54
+times smaller for one relevant item.
 
 """
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from functools import partial
 from typing import Any
 
 from ._confidence import CONFIDENCE
 from ._files import FORMATS
+from .metrics import DECLARED
 
 #: The forms of a log, for the help.
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
+
+#: The names and meanings of metrics, for the help.
+_MEANINGS = {" or ".join(each.spellings(kind)): each.meaning for kind, each in DECLARED.items()}
+METRICS = textwrap.fill(
+    f"Metrics are {'; '.join(f'{names} ({meaning})' for names, meaning in _MEANINGS.items())}.",
+    100, break_on_hyphens=False,
+)  # fmt: skip
 
 
 def _whole(text: str) -> int:
@@ -229,7 +238,7 @@ def _assume_option(add: partial[None], *extras: str) -> None:
 
 
 def _metric_option(add: partial[None]) -> None:
-    add("--metric NAME", "such as ndcg@10", required=True)
+    add("--metric NAME", f"such as ndcg@10: {', '.join(_MEANINGS)}", required=True)
 
 
 def _fail_option(add: partial[None], alarm: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, as_written, integer, integers
-from .metrics import Metric
+from .metrics import Metric, reciprocal
 from .metrics import metric as parsed
 from .numerics import least_squares
 from .numerics.distributions import log_hypergeometric
@@ -244,7 +244,7 @@ class _Naive(Estimator):
         if self.metric.linear:
             return self.metric.term(rank, j, protocol.n_relevant, protocol.n_items)
         has_no_cutoff = self.metric.k is None or self.metric.k > protocol.n_negatives
-        if j == 1 and has_no_cutoff and self.metric.kind in ("ap", "rr"):
+        if j == 1 and has_no_cutoff and self.metric.declaration.function is reciprocal:
             return np.asarray(_expected_average_precision(rank, protocol) * self._row(1)[0])
         return super()._expected(rank, j)
 

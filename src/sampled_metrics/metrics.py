@@ -8,43 +8,149 @@ are exact for several relevant items too.
 from __future__ import annotations
 
 import difflib
+import numbers
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 
-#: Whether each metric needs ("must"), takes ("may") or refuses ("no") a cut-off k.
-CUTOFF = {
-    "auc": "no",
-    "precision": "must",
-    "recall": "must",
-    "ap": "may",
-    "ndcg": "may",
-    "rr": "may",
-    "hit": "must",
-    "accuracy": "no",
-}
-#: Names in RecBole, RecTools, ranx, trec_eval, ir_measures and PyKEEN, without "_" and "-".
-_OTHER_NAMES = {
-    "p": "precision",
-    "r": "recall",
-    "map": "ap",
-    "mrr": "rr",
-    "reciprank": "rr",
-    "reciprocalrank": "rr",
-    "inverseharmonicmeanrank": "rr",
-    "h": "hit",
-    "hits": "hit",
-    "hr": "hit",
-    "hitrate": "hit",
-    "hitratio": "hit",
-    "success": "hit",
-    "ndcgcut": "ndcg",
-}
+
+def _equal(position: np.ndarray) -> np.ndarray:
+    return np.ones(np.shape(position))
+
+
+def _best(position: np.ndarray) -> np.ndarray:
+    return np.asarray(position == 1)
+
+
+def _position(position: np.ndarray) -> np.ndarray:
+    return position
+
+
+def _hit(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+    shape = np.broadcast_shapes(np.shape(weight), np.shape(rank))
+    return np.broadcast_to(weight, shape).astype(float)
+
+
+def reciprocal(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+    """The function of the rank in Average Precision and Reciprocal Rank."""
+    return np.asarray(weight / rank)
+
+
+def _logarithmic(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+    return np.asarray(weight / np.log2(rank + 1.0))
+
+
+def _linear(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+    return np.asarray(-np.multiply(weight, rank, dtype=float))
+
+
+def _geometric(weight: np.ndarray | float, rank: np.ndarray, p: float | None) -> FloatArray:
+    assert p is not None
+    return np.asarray(weight * ((1.0 - p) * p ** (rank - 1.0)))
+
+
+def _one(relevant: int, k: int | None) -> float:
+    return 1.0
+
+
+def _reachable(relevant: int, k: int | None) -> float:
+    return float(relevant if k is None else min(relevant, k))
+
+
+def _ideal(relevant: int, k: int | None) -> float:
+    ranks = np.arange(1, int(_reachable(relevant, k)) + 1)
+    return float(_logarithmic(1.0, ranks, None).sum())
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """All that is particular to one kind of metric; every module reads it here.
+
+    The relevant item at `rank`, the `position`-th best of `relevant` items, adds
+    ``function(weight(position), rank, p) / scale(relevant, k)``, or 0 beyond the cut-off. With
+    the function `_linear`, :meth:`Metric.smooth_term` maps ranks to the share of items below.
+    """
+
+    label: str
+    """The name as papers print it."""
+    meaning: str
+    """One line of help."""
+    function: Callable[[np.ndarray | float, np.ndarray, float | None], FloatArray]
+    """What an item of a weight adds at a rank; it must not rise with the rank."""
+    weight: Callable[[np.ndarray], np.ndarray] = _equal
+    scale: Callable[[int, int | None], float] = _one
+    cutoff: Literal["must", "may", "no"] = "no"
+    """Whether the metric needs, takes or refuses a cut-off k."""
+    persistence: bool = False
+    """Whether the metric needs a real parameter p between 0 and 1."""
+    last_rank: int | None = None
+    """The cut-off of a metric that takes none but has one."""
+    graded: bool = False
+    """Whether an item's weight is its grade where items are graded, divided by the ideal sum."""
+    is_hit_rate: bool = False
+    """Whether the metric is the share of users with a hit, if each has one relevant item."""
+    other_names: tuple[str, ...] = ()
+    """Names elsewhere: RecBole, RecTools, ranx, trec_eval, ir_measures, PyKEEN; no "_" or "-"."""
+
+    def spellings(self, kind: str) -> tuple[str, ...]:
+        """The forms of the metric's name.
+
+        >>> DECLARED["ap"].spellings("ap"), DECLARED["rbp"].spellings("rbp")
+        (('ap', 'ap@k'), ('rbp@p',))
+        """
+        if self.persistence:
+            return (f"{kind}@p",)
+        with_cutoff = (f"{kind}@k",)
+        return {"no": (kind,), "may": (kind, *with_cutoff), "must": with_cutoff}[self.cutoff]
+
+
+#: Each kind of metric, declared once.
+DECLARED = {
+    "auc": Declaration(
+        "AUC", "share of the irrelevant items that are below a relevant one", _linear
+    ),
+    "precision": Declaration(
+        "Precision", "relevant items in the top k, divided by k", _hit,
+        scale=lambda relevant, k: float(k or 1), cutoff="must", other_names=("p",),
+    ),
+    "recall": Declaration(
+        "Recall", "share of the relevant items that are in the top k", _hit,
+        scale=lambda relevant, k: float(relevant), cutoff="must", is_hit_rate=True,
+        other_names=("r",),
+    ),
+    "ap": Declaration(
+        "AP", "average precision, the mean over relevant items of the precision at their ranks",
+        reciprocal, _position, _reachable, cutoff="may", other_names=("map",),
+    ),
+    "ndcg": Declaration(
+        "NDCG", "sum of 1 / log2(rank + 1), divided by its largest value", _logarithmic,
+        scale=_ideal, cutoff="may", graded=True, other_names=("ndcgcut",),
+    ),
+    "rr": Declaration(
+        "RR", "1 / rank of the best relevant item", reciprocal, _best, cutoff="may",
+        other_names=("mrr", "reciprank", "reciprocalrank", "inverseharmonicmeanrank"),
+    ),
+    "hit": Declaration(
+        "Hit", "1 if a relevant item is in the top k", _hit, _best, cutoff="must",
+        is_hit_rate=True,
+        other_names=("h", "hits", "hr", "hitrate", "hitratio", "success"),
+    ),
+    "accuracy": Declaration(
+        "Accuracy", "1 if a relevant item is first", _hit, _best, last_rank=1
+    ),
+    "rbp": Declaration(
+        "RBP", "rank-biased precision, the sum of (1 - p) p^(rank - 1), with p between 0 and 1",
+        _geometric, persistence=True, other_names=("rankbiasedprecision",),
+    ),
+}  # fmt: skip
+_KIND_BY_NAME = {name: kind for kind, each in DECLARED.items() for name in each.other_names}
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,14 +160,16 @@ class Metric:
     Attributes
     ----------
     kind : str
-        One of the keys of `CUTOFF`.
+        One of the keys of `DECLARED`.
     k : int or None
         Cut-off, at least 1; None where the metric looks at the whole ranking.
+    p : float or None
+        Persistence of RBP, between 0 and 1; None for other metrics.
 
     Raises
     ------
     ValueError
-        If `kind` is unknown, or `k` is missing, below 1, fractional or not taken.
+        If `kind` is unknown, or `k` or `p` is missing, outside its range or not taken.
 
     See Also
     --------
@@ -75,42 +183,49 @@ class Metric:
 
     kind: str
     k: int | None = None
+    p: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in CUTOFF:
-            canonical = _OTHER_NAMES.get(self.kind)
-            suggestions = (
-                [canonical] if canonical else difflib.get_close_matches(self.kind, CUTOFF, n=1)
-            )
-            hint = (
-                f"did you mean {suggestions[0]!r}?"
-                if suggestions
-                else f"use one of {', '.join(CUTOFF)}"
-            )
-            raise ValueError(f"metric {as_written(self.kind)} is unknown: {hint}")
-        if self.k is None and CUTOFF[self.kind] == "must":
-            raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
-        if self.k is not None and CUTOFF[self.kind] == "no":
+        declared = DECLARED.get(self.kind)
+        if declared is None:
+            raise _unknown(self.kind)
+        if self.k is None:
+            if declared.cutoff == "must":
+                raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
+        elif declared.cutoff == "no":
             raise ValueError(f"metric '{self.kind}@{self.k}' has a cut-off: {self.kind} takes none")
-        if self.k is not None:
+        else:
             integer(self.k, "k", 1)
+        if self.p is None:
+            if declared.persistence:
+                raise ValueError(
+                    f"metric {self.kind!r} needs a persistence, as in '{self.kind}@0.8'"
+                )
+        elif not declared.persistence:
+            raise ValueError(f"p must be None for {self.kind}, got {as_written(self.p)}")
+        elif not (isinstance(self.p, numbers.Real) and 0 < self.p < 1):
+            raise ValueError(f"p must be a number between 0 and 1, got {as_written(self.p)}")
+
+    @property
+    def declaration(self) -> Declaration:
+        """All that is particular to the metric's kind."""
+        return DECLARED[self.kind]
 
     @property
     def name(self) -> str:
         """The name that :func:`metric` parses back into this metric."""
-        return self.kind if self.k is None else f"{self.kind}@{self.k}"
+        return self.kind + self._parameter
 
     @property
     def label(self) -> str:
         """The name as papers print it, for figures and tables."""
-        label_by_kind = {
-            "precision": "Precision",
-            "recall": "Recall",
-            "hit": "Hit",
-            "accuracy": "Accuracy",
-        }
-        kind_label = label_by_kind.get(self.kind, self.kind.upper())
-        return kind_label if self.k is None else f"{kind_label}@{self.k}"
+        return self.declaration.label + self._parameter
+
+    @property
+    def _parameter(self) -> str:
+        if self.p is not None:
+            return f"@{float(self.p)}"
+        return "" if self.k is None else f"@{self.k}"
 
     @property
     def linear(self) -> bool:
@@ -121,7 +236,7 @@ class Metric:
         >>> metric("auc").linear, metric("ap").linear
         (True, False)
         """
-        return self.kind == "auc"
+        return self.declaration.function is _linear
 
     @property
     def best_only(self) -> bool:
@@ -132,7 +247,7 @@ class Metric:
         >>> metric("hit@10").best_only, metric("recall@10").best_only
         (True, False)
         """
-        return self.kind in ("hit", "rr", "accuracy")
+        return self.declaration.weight is _best
 
     @property
     def cutoff(self) -> int | None:
@@ -143,7 +258,7 @@ class Metric:
         >>> metric("accuracy").cutoff, metric("ndcg@10").cutoff, metric("rr").cutoff
         (1, 10, None)
         """
-        return 1 if self.kind == "accuracy" else self.k
+        return self.declaration.last_rank or self.k
 
     def __repr__(self) -> str:
         return f"metric({self.name!r})"
@@ -294,10 +409,10 @@ class Metric:
         if (r < j).any():
             raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
         if self.linear and items is None:
-            raise ValueError("n_items is needed by auc, got None")
-        return self._smooth_term(r, j, relevant, items)
+            raise ValueError(f"n_items is needed by {self.kind}, got None")
+        return self.smooth_term(r, j, relevant, items)
 
-    def _smooth_term(
+    def smooth_term(
         self,
         r: np.ndarray,
         j: np.ndarray,
@@ -306,40 +421,40 @@ class Metric:
     ) -> FloatArray:
         """:meth:`term` without checks, continued smoothly to fractional ranks.
 
-        >>> metric("ap")._smooth_term(np.array([2.5]), np.array(1), 1, None)
+        >>> metric("ap").smooth_term(np.array([2.5]), np.array(1), 1, None)
         array([0.4])
         """
-        if self.kind == "auc":
+        if self.linear:
             assert items is not None
             pool = items - relevant
             return np.asarray((pool - (r - j)) / (pool * float(relevant)))
-        if self.kind == "ap":
-            value = j / r
-        elif self.kind == "ndcg":
-            value = 1.0 / np.log2(r + 1.0)
-        elif self.kind == "rr":
-            value = (j == 1) / r
-        elif self.kind in ("hit", "accuracy"):
-            value = np.broadcast_to(j == 1, np.broadcast_shapes(r.shape, j.shape)).astype(float)
-        else:
-            value = np.ones(np.broadcast_shapes(r.shape, j.shape))
-        k = self.cutoff
-        if k is not None:
-            value = np.where(r <= k, value, 0.0)
-        return np.asarray(value / self._scale(relevant))
+        return np.asarray(self.unscaled(r, self.declaration.weight(j)) / self.scale(relevant))
 
-    def _scale(self, relevant: int) -> float:
-        """Normalisation of the sum of terms: its best possible value, or k for precision."""
-        reachable = relevant if self.k is None else min(relevant, self.k)
-        if self.kind == "ndcg":
-            return float(np.sum(1.0 / np.log2(np.arange(1, reachable + 1) + 1.0)))
-        if self.kind == "ap":
-            return float(reachable)
-        if self.kind == "recall":
-            return float(relevant)
-        if self.kind == "precision" and self.k is not None:
-            return float(self.k)
-        return 1.0
+    def unscaled(self, rank: np.ndarray, weight: np.ndarray | float = 1.0) -> FloatArray:
+        """The declared function of the rank times a weight, 0 beyond the cut-off.
+
+        >>> metric("ndcg@2").unscaled(np.array([1, 3]), 5.0)
+        array([5., 0.])
+        """
+        value = self.declaration.function(weight, rank, self.p)
+        k = self.cutoff
+        return value if k is None else np.where(rank <= k, value, 0.0)
+
+    def scale(self, n_relevant: int) -> float:
+        """The divisor of the sum of terms: mostly its largest value.
+
+        >>> metric("ap@2").scale(5), metric("recall@2").scale(5)
+        (2.0, 5.0)
+        """
+        return self.declaration.scale(n_relevant, self.k)
+
+
+def _unknown(kind: str) -> ValueError:
+    """The refusal of a name, with a near one."""
+    known = _KIND_BY_NAME.get(kind)
+    near = [known] if known else difflib.get_close_matches(kind, DECLARED, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(DECLARED)}"
+    return ValueError(f"metric {as_written(kind)} is unknown: {hint}")
 
 
 def relevant_set(ranks: ArrayLike) -> np.ndarray:
@@ -367,9 +482,10 @@ def metric(name: str | Metric) -> Metric:
     ----------
     name : str or Metric
         A metric is returned as it is. A name is case-insensitive: "auc", "precision@k",
-        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k" or "accuracy", with a
-        whole k of at least 1. For one relevant item "rr" equals "ap", "hit@k" equals "recall@k" and
-        "accuracy" equals "recall@1" (krichene2020, section 3.1).
+        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k", "accuracy" or "rbp@p",
+        with a whole k of at least 1 and a p between 0 and 1. For one relevant item "rr" equals
+        "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1" (krichene2020, section
+        3.1).
 
         Other names are understood, too: "p" for precision, "r" for recall, "hr", "hits",
         "hit_rate", "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr,
@@ -382,8 +498,8 @@ def metric(name: str | Metric) -> Metric:
     Raises
     ------
     ValueError
-        If the name is unknown (a near one is suggested), or its k is missing, below 1, fractional
-        or not taken.
+        If the name is unknown (a near one is suggested), or its k or p is missing, outside its
+        range or not taken.
 
     Notes
     -----
@@ -398,6 +514,9 @@ def metric(name: str | Metric) -> Metric:
       (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
     - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
     - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
+    - *rbp@p* is rank-biased precision (moffat2008): the sum over all relevant items of
+      ``(1 - p) p^(rank - 1)``, with p the probability that a reader goes on to the next rank. It is
+      ir_measures' ``RBP(p=0.8)``. One relevant item gives at most 1 - p.
 
     See Also
     --------
@@ -428,13 +547,26 @@ def _named(name: str) -> Metric:
     trec_match = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
     spelling = "@".join(trec_match.groups()) if trec_match else name.lower()
     spelling = re.sub(r"[_ ]at(@| +(?=[0-9]))", "@", spelling)  # such as hits_at_10
-    kind, separator, cutoff = (part.strip() for part in spelling.partition("@"))
-    if separator and not re.fullmatch(r"-?[0-9]{1,18}", cutoff):
+    kind, separator, parameter = (part.strip() for part in spelling.partition("@"))
+    kind = _KIND_BY_NAME.get(re.sub(r"[_ -]", "", kind), kind)
+    declared = DECLARED.get(kind)
+    if declared is not None and declared.persistence:
+        return Metric(kind, p=_persistence(parameter, name) if separator else None)
+    if separator and not re.fullmatch(r"-?[0-9]{1,18}", parameter):
         raise ValueError(
-            f"k must be a whole number {'below 10**18' if cutoff.isdecimal() else '>= 1'}, got "
-            f"{as_written(cutoff)} in metric {as_written(name)}"
+            f"k must be a whole number {'below 10**18' if parameter.isdecimal() else '>= 1'}, got "
+            f"{as_written(parameter)} in metric {as_written(name)}"
         )
-    kind = _OTHER_NAMES.get(re.sub(r"[_ -]", "", kind), kind)
-    if not separator and CUTOFF.get(kind) == "must":
+    if not separator and declared is not None and declared.cutoff == "must":
         raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
-    return Metric(kind, int(cutoff) if separator else None)
+    return Metric(kind, int(parameter) if separator else None)
+
+
+def _persistence(text: str, name: str) -> float:
+    is_number = re.fullmatch(r"0?\.[0-9]{1,25}|[1-9](\.[0-9]{1,18})?e-[0-9]{1,3}", text)
+    if not is_number or not 0 < float(text) < 1:
+        raise ValueError(
+            f"p must be a number between 0 and 1, got {as_written(text)} in metric "
+            f"{as_written(name)}"
+        )
+    return float(text)

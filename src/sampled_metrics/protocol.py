@@ -93,7 +93,7 @@ class Design:
         >>> Protocol(10, 3)._exact(Metric("ap"), np.array([2.0]), np.array(1))
         array([0.5])
         """
-        return metric._smooth_term(rank, position, self.n_relevant, np.asarray(self.n_items))
+        return metric.smooth_term(rank, position, self.n_relevant, np.asarray(self.n_items))
 
     def _rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.

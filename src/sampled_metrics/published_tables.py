@@ -23,7 +23,7 @@ from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence, integer, printable
 from .bounds.assumption import Assumption, assumption_name, checked_assumption
 from .bounds.averages import Averages, averages, contrasts
-from .metrics import CUTOFF, Metric
+from .metrics import DECLARED, Metric
 from .metrics import metric as parsed
 from .protocol import Protocol
 from .results import Published
@@ -318,7 +318,7 @@ def _metric(column: str) -> Metric | None:
     try:
         return parsed(column.strip())
     except ValueError:
-        if "@" in column and column.partition("@")[0].strip().lower() in (*CUTOFF, "hr", "mrr"):
+        if "@" in column and column.partition("@")[0].strip().lower() in (*DECLARED, "hr", "mrr"):
             raise
         return None
 

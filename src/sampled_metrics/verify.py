@@ -196,7 +196,8 @@ class Certificate:
         return self._claim()
 
     def _claim(self) -> str:
-        names = " less that of ".join(map(quoted, self.names))
+        # In quotes and ASCII, so that no name reads as a claim or moves a terminal's cursor.
+        names = " less that of ".join(map(json.dumps, self.names))
         confidence = (100 * self.confidence).normalize()
         ends = f"{self.low:f} to {self.high:f}"
         return f"the metric of {names} is in {ends}, with {confidence:f}% confidence"
@@ -212,29 +213,34 @@ class Certificate:
 
     def _wealth(self, side: int, end: Decimal) -> Decimal:
         """Lower bound of alpha times the wealth on one side, against a mean metric of `end`."""
+        signs = [side, -side] if self.is_pair else [side]
         wealth = weights = ZERO
         for weight, less, bets in self.stakes:
-            signs = tuple(bet.sign for bet in bets)
-            if signs != ((side, -side) if self.is_pair else (side,)):
+            if [bet.sign for bet in bets] != signs:
                 continue  # this stake is on the other end
-            # Of a pair, each bet is multiplied by the slope of the other.
-            slopes = [bet.slope for bet in bets]
-            scales = slopes[::-1] if self.is_pair else [Decimal(1)]
-            with localcontext(UP):
-                weights += weight
-                mean = side * end * slopes[0] * scales[0] - less
-                mean += sum(map(mul, scales, [bet.bound for bet in bets]))
-                largest = mean**self.users * (1 + TINY)
-            with localcontext(DOWN):
-                least = sum(map(mul, scales, [min(bet.function) for bet in bets]), -less)
-                _require(min(mean, least) > 0, "a stake is invalid")
-                _require(min(weight, *slopes) >= 0 and weights <= 1, "a stake is invalid")
-                gain = self.alpha * weight / largest
-                for *ranks, users in self.counts:
-                    values = map(self._value, bets, ranks[::2], ranks[1::2])
-                    gain *= sum(map(mul, scales, values), -less) ** users * (1 - TINY)
-                wealth += gain
+            weights = UP.add(weights, weight)
+            _require(weight >= 0 and weights <= 1, "a stake is invalid")
+            invested = DOWN.multiply(self.alpha, weight)
+            wealth = DOWN.add(wealth, self._gain(invested, side * end, less, bets))
         return wealth
+
+    def _gain(self, gain: Decimal, signed_end: Decimal, less: Decimal, bets: list[Bet]) -> Decimal:
+        """A stake times, for each user, the value of its bets over their largest expectation."""
+        slopes = [bet.slope for bet in bets]
+        # Of a pair, each bet is multiplied by the slope of the other.
+        scales = slopes[::-1] if self.is_pair else [Decimal(1)]
+        with localcontext(UP):
+            mean = signed_end * slopes[0] * scales[0] - less
+            mean += sum(map(mul, scales, [bet.bound for bet in bets]))
+            largest = mean**self.users * (1 + TINY)
+        with localcontext(DOWN):
+            least = sum(map(mul, scales, [min(bet.function) for bet in bets]), -less)
+            _require(min(mean, least) > 0 and min(slopes) >= 0, "a stake is invalid")
+            gain /= largest
+            for *ranks, users in self.counts:
+                values = map(self._value, bets, ranks[::2], ranks[1::2])
+                gain *= sum(map(mul, scales, values), -less) ** users * (1 - TINY)
+        return gain
 
     def _value(self, bet: Bet, above: int, tied: int) -> Decimal:
         """A bet's value for a user; ties are broken at random, or several may be of one item."""
@@ -272,11 +278,6 @@ class Certificate:
             sums = [t + ((width + 1) * f + (width - 1) * g) / 2 + width * e for t, f, g, e in rows]
             start, width = start + width, 2 * width
             _require(max(sums) <= 0, f"a bound is too small for ranks 1 to {start}")
-
-
-def quoted(text: str) -> str:
-    """A text in quotes and ASCII, so that no name reads as a claim or moves a terminal's cursor."""
-    return json.dumps(text, ensure_ascii=True)
 
 
 def parsed(data: bytes) -> Any:

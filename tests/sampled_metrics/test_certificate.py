@@ -141,6 +141,7 @@ def test_what_was_altered_is_refused(assumption):
         assert status(altered(found, "bets", bet, "function", value=everywhere)) == 1
     assert status(altered(found, "settings", "n_items", value=600)) == 1
     assert status(altered(found, "settings", "k", value=30)) == 1
+    assert status(altered(found, "settings", "k", value=None)) == 1
 
 
 def test_altered_counts_lower_the_wealth_at_one_end(found):
@@ -176,6 +177,21 @@ def test_the_assumption_is_needed_for_what_it_proves():
     (("range", 0), float("inf")), (("range", 0), "\u0660.1"), (("range", 0), "0.1\n"),
     (("settings", "alpha"), True), (("settings", "metric"), "auc"), (("stakes", 0, 2, 0), True),
     (("stakes", 0, 2, 0), -1), (("settings", "replacement"), None),
+    (("settings", "n_items"), 10**400), (("settings", "n_negatives"), 10**9 + 1),
+    (("settings", "k"), 10**400), (("counts", 0, 2), 10**400), (("counts", 0, 1), -1),
+    (("settings", "k"), "1\u0660"), (("settings", "alpha"), "\uff10.02"),
+    (("settings", "confidence"), None), (("settings", "confidence"), "0.95e0"),
+    (("settings", "n_items"), True), (("settings", "n_negatives"), False),
+    (("settings", "decreasing_to_rank"), True), (("settings", "decreasing_to_rank"), 2.5),
+    (("settings", "metric"), None), (("settings", "metric"), "rbp"), (("settings", "metric"), []),
+    (("settings", "k"), float("nan")), (("settings", "p"), 0.8),
+    (("range",), ["0.5", "0.4"]), (("range", 1), True), (("range", 1), "1" * 400),
+    (("bets", 0, "bound"), "NaN"), (("bets", 0, "bound"), 1), (("bets", 0, "slope"), "inf"),
+    (("bets", 0, "slope"), "+1"), (("bets", 0, "function", 0), "nan"),
+    (("bets", 0, "function", 0), 1.0), (("bets", 0, "function", 0), True),
+    (("bets", 0, "function", 0), "\u0661.0"), (("bets", 0, "end"), True),
+    (("stakes", 0, 0), "NaN"), (("stakes", 0, 1), "1e400"), (("stakes", 0, 2, 0), 10**400),
+    (("stakes", 0, 2, 0), "0"), (("stakes",), None), (("bets",), None), (("counts", 0), None),
 ])  # fmt: skip
 def test_malformed_files_have_status_2(found, path, value, tmp_path, capsys):
     file = tmp_path / "cert.json"

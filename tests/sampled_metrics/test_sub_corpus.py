@@ -16,7 +16,18 @@ from sampled_metrics.designs import corpus_values
 from sampled_metrics.designs.jackknife import totals
 from sampled_metrics.estimators import bias_variance
 
-METRICS = ["recall@2", "hit@1", "rr", "ndcg@3", "ndcg", "ap", "ap@3", "precision@2", "auc"]
+METRICS = [
+    "recall@2",
+    "hit@1",
+    "rr",
+    "ndcg@3",
+    "ndcg",
+    "ap",
+    "ap@3",
+    "precision@2",
+    "auc",
+    "rbp@0.6",
+]
 OTHERS, SAMPLED = 6, 3
 QRELS = {"q1": {"r1": 1}, "q2": {"r1": 1, "r2": 1}, "q3": {"r3": 1}}
 KEPT = ["r1", "r2", "r3"]
@@ -71,6 +82,8 @@ def factor_by_definition(metric, j, n_relevant):
         return {"ap": j / min(n_relevant, metric.k)}.get(
             metric.kind, factor_by_definition(metric, 1, n_relevant) * (metric.kind != "hit")
         )
+    if metric.kind == "rbp":
+        return 1.0
     function = {"ap": 1 / j, "rr": 1 / j, "ndcg": 1 / np.log2(j + 1)}.get(metric.kind, 1)
     return metric.term(j, j, n_relevant) / function
 
@@ -160,7 +173,7 @@ def test_both_ends_bound_the_bias_at_every_rank(name, gamma):
     pmf = np.where((x <= b) & (missed <= rest), np.exp(ways - log_ways(n_others, n_sampled)), 0.0)
     np.testing.assert_allclose(pmf.sum(axis=1), 1.0)
     for k, low, high in zip(positions, values.low, values.high, strict=True):
-        exact = corpus_values.shape(metric, above + k)
+        exact = metric.unscaled(above + k)
         assert (pmf @ low <= exact + 2e-4).all()
         assert (pmf @ high >= exact - 2e-4).all()
         assert (pmf @ high - pmf @ low)[above > 1_000].max() < 0.1  # not everything is possible

@@ -46,19 +46,17 @@ def contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
     NDCG at the same cut-off. The values of a difference lie in a short interval, so that its
     sampling error is smaller than those of its parts.
     """
-    pairs = []
-    kinds = dict.fromkeys("hit" if metric.kind == "recall" else metric.kind for metric in metrics)
-    for kind in kinds:
-        of_kind = [
-            metric
-            for metric in metrics
-            if kind in (metric.kind, metric.kind.replace("recall", "hit")) and metric.k
-        ]
-        pairs += list(pairwise(sorted(of_kind, key=lambda metric: metric.k or 0)))
+    by_kind: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        kind = "hit" if metric.declaration.is_hit_rate else metric.kind
+        by_kind.setdefault(kind, []).extend([metric] * bool(metric.k))
+    pairs: list[tuple[Metric, Metric]] = []
+    for of_kind in by_kind.values():
+        pairs += pairwise(sorted(of_kind, key=lambda metric: metric.k or 0))
     pairs += [
         (low, high)
         for low in metrics if low.kind == "ndcg"
-        for high in metrics if high.kind in ("hit", "recall") and high.k == low.k
+        for high in metrics if high.declaration.is_hit_rate and high.k == low.k
     ]  # fmt: skip
     rows = np.zeros((len(pairs), len(metrics)))
     for row, (low, high) in enumerate(pairs):

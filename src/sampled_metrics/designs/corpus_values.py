@@ -133,32 +133,16 @@ class _Sampling:
         return np.repeat(covers, widths, axis=1)
 
 
-def shape(metric: Metric, rank: FloatArray | IntArray) -> FloatArray:
-    """The metric's function of the rank of a relevant document, before any factor."""
-    value = np.ones(np.shape(rank))
-    if metric.kind in ("ap", "rr"):
-        value = 1.0 / rank
-    elif metric.kind == "ndcg":
-        value = 1.0 / np.log2(rank + 1.0)
-    elif metric.kind == "auc":
-        value = -np.asarray(rank, dtype=float)
-    return value if metric.cutoff is None else np.where(rank <= metric.cutoff, value, 0.0)
-
-
 def factors(metric: Metric, gain: FloatArray) -> FloatArray:
-    """What :func:`shape` is multiplied by, for each relevant document, the best first.
+    """What the metric's function of the rank is multiplied by, for each document, the best first.
 
     The gain in NDCG is the relevance, as in trec_eval.
     """
-    place, n_relevant = np.arange(1, gain.size + 1), gain.size
-    if metric.kind == "ndcg":
+    if metric.declaration.graded:
         ideal = np.sort(gain)[::-1][: metric.k]
-        return np.asarray(gain / (ideal / np.log2(np.arange(2, ideal.size + 2))).sum())
-    if metric.kind == "ap":
-        return np.asarray(place / metric._scale(n_relevant))
-    if metric.best_only:
-        return np.asarray(place == 1, dtype=float)
-    return np.full(n_relevant, 1.0 / metric._scale(n_relevant))
+        return np.asarray(gain / metric.unscaled(np.arange(1, ideal.size + 1), ideal).sum())
+    weight = metric.declaration.weight(np.arange(1, gain.size + 1))
+    return np.asarray(weight / metric.scale(gain.size))
 
 
 def values(
@@ -178,12 +162,12 @@ def values(
     places = np.unique(positions)
     x = np.arange(n_sampled + 1)
     if metric.linear:  # exactly unbiased
-        row = shape(metric, places[:, np.newaxis] + x * (n_others / n_sampled))
+        row = metric.unscaled(places[:, np.newaxis] + x * (n_others / n_sampled))
         return Values(places, row, row, row), 0.0
     counted = places if metric.cutoff is None else places[places <= metric.cutoff]
     jumps = counted[:0] if metric.cutoff is None else metric.cutoff + 1 - counted
     sampling = _Sampling(n_others, n_sampled, tuple(jumps.tolist()))
-    targets = shape(metric, sampling.nodes[:, np.newaxis] + counted)
+    targets = metric.unscaled(sampling.nodes[:, np.newaxis] + counted)
     middle = low = high = np.zeros((places.size, n_sampled + 1))
     if counted.size:
         if gamma is None:

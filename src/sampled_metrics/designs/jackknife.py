@@ -36,7 +36,7 @@ from scipy.special import stdtrit
 from .._validate import FloatArray, IntArray
 from ..log.sub_corpus import Order, SubCorpus
 from ..metrics import Metric
-from .corpus_values import cached_values, factors, shape
+from .corpus_values import cached_values, factors
 
 
 class Totals(NamedTuple):
@@ -140,7 +140,7 @@ def totals(
 
 
 def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatArray, float]:
-    """Factors of the relevant documents' shapes, and what is added to their sum."""
+    """Factors of the relevant documents' functions of the rank, and what is added to their sum."""
     if not metric.linear:
         return factors(metric, gain), 0.0
     pool = n_documents - gain.size  # AUC: 1 - (rank - place) / pool, averaged
@@ -152,7 +152,7 @@ def _reported(log: SubCorpus, metric: Metric, orders: list[Order]) -> float:
     parts = []
     for order in orders:
         factor, constant = _scaled(metric, order.gain, log.n_kept + log.n_sampled)
-        parts.append(constant + factor @ shape(metric, order.position + order.n_above))
+        parts.append(constant + factor @ metric.unscaled(order.position + order.n_above))
     return float(np.mean(parts))
 
 

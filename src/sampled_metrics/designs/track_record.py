@@ -80,7 +80,7 @@ def of_log(
 
 def _recorded(metric: Metric) -> str:
     """The metric's name in the record: with one held-out item hit@k is recall@k."""
-    return f"recall@{metric.k}" if metric.kind == "hit" else metric.name
+    return f"recall@{metric.k}" if metric.declaration.is_hit_rate else metric.name
 
 
 def beyond(record: Record, sample: Sample, recommender: str, estimate: float) -> str:

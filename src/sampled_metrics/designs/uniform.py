@@ -196,7 +196,7 @@ class UniformAnalysis(Analysis):
                 f"the estimate of {metric.name} for {shortened(recommender)} is outside the "
                 f"{confidence} interval, so it is wrong if the interval is right"
             )
-        if metric.kind == "auc" and interval.high < 0.5:
+        if metric.linear and interval.high < 0.5:
             notes.append(
                 f"the AUC of {shortened(recommender)} is below one half, worse than a random "
                 "order: scores or ranks may be inverted (the highest score, or rank 1, is the best)"

@@ -172,6 +172,7 @@ def _check_scope(
 ) -> None:
     """Name what a certificate does not cover."""
     log, users = sample.log, sample.users[names[0]]
+    certified = dict.fromkeys([*verify.METRICS_WITH_CUTOFF, *verify.METRICS_WITHOUT])
     learns = assumption is not None and users >= bets._LEARN and len(names) == 1
     refusals = {
         "negatives must be uniform and fixed": not log.protocol.uniform
@@ -182,6 +183,9 @@ def _check_scope(
         "n_items must be the same for all users": np.ptp(sample.items) > 0,
         "n_negatives must be the same for all users": np.ptp(sample.negatives) > 0,
         "users must not have all negatives: their ranks are exact": sample.whole,
+        f"the metric must be one of {', '.join(certified)}, got {metric.name},": (
+            metric.kind not in certified
+        ),
         "the metric must not be auc, whose range comes from other bets": metric.linear,
         f"names must have printable characters only, got {names!a},": not all(
             map(str.isprintable, names)

@@ -162,7 +162,7 @@ class RankIntervals:
             if (self.n_candidates < 2).any():
                 raise ValueError("n_candidates must be >= 2 to evaluate ties 'realistic', got 1")
             middle = self.n_better + 1 + self.n_tied / 2
-            return metric._smooth_term(middle, np.array(1), 1, self.n_candidates)
+            return metric.smooth_term(middle, np.array(1), 1, self.n_candidates)
         if ties not in ("optimistic", "pessimistic", "random"):
             raise ValueError(
                 "ties must be 'optimistic', 'pessimistic', 'mean', 'random' or 'realistic', got "
