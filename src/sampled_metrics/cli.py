@@ -26,10 +26,10 @@ from ._confidence import RECORDED
 from ._files import SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
-    from .adaptive import Adaptive
     from .bounds.assumption import Assumption
     from .log.compact import Log
     from .log.sub_corpus import SubCorpus
+    from .protocol import Adaptive
     from .results import Result
 
 _LONGEST = 1_000  # characters of an error or a warning
@@ -394,7 +394,7 @@ def _source(path: str, arguments: argparse.Namespace) -> Any:
 
 
 def _design(arguments: argparse.Namespace) -> Adaptive:
-    from .adaptive import Adaptive
+    from .protocol import Adaptive
 
     for name, flag in (("n_items", "--n-items"), ("replacement", "--replacement")):
         if getattr(arguments, name) is None:

@@ -18,11 +18,10 @@ from scipy.special import entr, xlogy
 
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_intp, as_written
-from .adaptive import Adaptive
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
-from .protocol import Design, Protocol, one_size
+from .protocol import Adaptive, Design, Protocol, one_size
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6

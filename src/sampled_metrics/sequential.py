@@ -36,7 +36,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import _arrays, _confidence, _progress
+from . import _confidence, _progress
 from ._confidence import CONFIDENCE
 from ._files import put
 from ._validate import (
@@ -52,6 +52,7 @@ from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics import arrays
 from .numerics.staking import FIRST_ITEMS, OWN_ITEMS, batches, stakes
 from .ranking.inputs import as_csr, load_train, users_and_items
 from .ranking.job import Job
@@ -375,7 +376,7 @@ class _Scorer:
             entry_rows = place[owner[entries]]
             size = max(1, min(size, _BLOCK // entries.size))
             index = field.order[start : start + size]
-            scores = self._scored(_arrays.rows(rows, active), index, field.users[batch[active]])
+            scores = self._scored(arrays.rows(rows, active), index, field.users[batch[active]])
             is_negative = field.seen[batch[active]][:, index].toarray() == 0
             block, own_score = scores[entry_rows], own_scores[entries, np.newaxis]
             is_above = (block > own_score) & is_negative[entry_rows]
@@ -404,7 +405,7 @@ class _Scorer:
                 stop += 1
             users = self._field.users[batch[start:stop]]
             scores = self._scored(
-                _arrays.rows(rows, slice(start, stop)),
+                arrays.rows(rows, slice(start, stop)),
                 np.concatenate(test_items[start:stop]),
                 users,
             )
@@ -416,7 +417,7 @@ class _Scorer:
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
-        rows = _arrays.rows(rows, slice(0, OWN_ITEMS))
+        rows = arrays.rows(rows, slice(0, OWN_ITEMS))
         users = self._field.users[:OWN_ITEMS]
         first_scores, second_scores = (self._scored(rows, items, users).tobytes() for _ in range(2))
         if first_scores != second_scores:
@@ -431,7 +432,7 @@ class _Scorer:
         self._budget.pay(shape[0] * shape[1])
         assert self._job.items is not None
         score: Any = self._job.score
-        raw_scores = _arrays.fetched(score(rows, self._job.items.rows(items)))
+        raw_scores = arrays.fetched(score(rows, self._job.items.rows(items)))
         self.scores += shape[0] * shape[1]
         try:
             scores = real_scores(raw_scores, users)

@@ -305,19 +305,6 @@ def _difference(first: float, second: float) -> float:
     return first - second if sign(first, second) else 0.0
 
 
-@one_thread
-def steps(last: int) -> list[int]:
-    """Numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`.
-
-    >>> steps(30)
-    [1, 2, 5, 10, 20, 30]
-    """
-    decades = range(len(str(last)))
-    return [
-        step for power in decades for factor in (1, 2, 5) if (step := factor * 10**power) < last
-    ] + [last]
-
-
 def negatives_needed(
     verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = CONFIDENCE
 ) -> int | None:

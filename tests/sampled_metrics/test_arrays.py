@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sampled_metrics import _arrays
 from sampled_metrics.ranking import counting, factors
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.factors import exact_ranks_from_factors
@@ -80,7 +79,7 @@ def test_bad_scores_of_another_library_are_refused(xp):
 def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
     users, items, owners, held_out, seen = cases("float32")
     arrays = xp.asarray(users), xp.asarray(items)
-    real_namespace = _arrays.namespace(arrays[1])
+    real_namespace = arrays.namespace(arrays[1])
 
     class Coarse:
         def __getattr__(self, name):

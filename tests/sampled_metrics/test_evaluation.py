@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from sampled_metrics import Protocol, RelevantSets, _ranges, estimators, evaluation, metric
-from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.designs import judging, ranges, remedies
@@ -24,6 +23,7 @@ from sampled_metrics.log import compact
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
+from sampled_metrics.protocol import Adaptive
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
 from tests.reference import bundled_ranks, draw_log, plug_in

@@ -15,7 +15,6 @@ import pytest
 from scipy.special import gammaln, xlogy
 
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
-from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
@@ -23,7 +22,7 @@ from sampled_metrics.planning import ESTIMATORS, curve, fitted, for_pairs
 from sampled_metrics.planning import pairs as pair_plans
 from sampled_metrics.planning.pairs import EXACT
 from sampled_metrics.planning.races import rebinned
-from sampled_metrics.protocol import thinned
+from sampled_metrics.protocol import Adaptive, thinned
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 from tests.reference import exact_pmf

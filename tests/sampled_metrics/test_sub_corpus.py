@@ -10,11 +10,11 @@ from scipy.special import gammaln
 from scipy.stats import t as student
 
 import sampled_metrics as sm
-from sampled_metrics.adaptive import Stratified
 from sampled_metrics.cli import main
 from sampled_metrics.designs import corpus_values
 from sampled_metrics.designs.jackknife import totals
 from sampled_metrics.estimators import bias_variance
+from sampled_metrics.protocol import Stratified
 
 METRICS = [
     "recall@2",

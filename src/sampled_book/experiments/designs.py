@@ -19,9 +19,9 @@ from scipy.sparse.linalg import svds
 
 from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.adaptive import Adaptive, Stratified
 from sampled_metrics.estimators import Estimator, bias_variance
 from sampled_metrics.numerics.distributions import spread_ties
+from sampled_metrics.protocol import Adaptive, Stratified
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, datasets

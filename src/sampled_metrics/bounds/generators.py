@@ -23,7 +23,7 @@ from ..protocol import Protocol
 from .assumption import doublings
 
 if TYPE_CHECKING:
-    from ..adaptive import Adaptive
+    from ..protocol import Adaptive
     from .assumption import Assumption
 
 #: Distance of the knots, in standard deviations of the sampled rank.

@@ -19,10 +19,9 @@ from .. import _confidence
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import FloatArray, IntArray, as_written, checked_confidence
-from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Protocol, Weighted, drawn_alike
+from ..protocol import Adaptive, Protocol, Weighted, drawn_alike
 from . import bets, weighted
 from .assumption import Assumption, assumption_name, checked_assumption
 from .generators import knots

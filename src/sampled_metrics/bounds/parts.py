@@ -23,7 +23,7 @@ from ..protocol import Protocol
 from .generators import Generators, basis, generators
 
 if TYPE_CHECKING:
-    from ..adaptive import Adaptive
+    from ..protocol import Adaptive
     from .assumption import Assumption
 
 #: Largest ratios of catalogue sizes, and of positions and numbers of relevant items, that share a

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..adaptive import Adaptive
 from ..bounds import bets
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..metrics import Metric
+from ..protocol import Adaptive
 from .judging import Judgement, Pair
 from .ranges import Range
 from .remedies import Remedy

@@ -3,7 +3,7 @@
 A relevant document stands below k - 1 kept documents and b others of the corpus, so that its rank
 is k + b. In a sample of m of these n others, x is hypergeometric. The values v(x) minimise squared
 bias plus gamma times variance, as :func:`~sampled_metrics.estimators.bias_variance` does for a
-:class:`~sampled_metrics.adaptive.Stratified` design, for a prior with the weight 1 / (b + 1): each
+:class:`~sampled_metrics.protocol.Stratified` design, for a prior with the weight 1 / (b + 1): each
 doubling of the rank counts the same, since few relevant documents are deep in a corpus of millions.
 """
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from .. import estimators, priors
 from .._validate import FloatArray, IntArray, as_intp
-from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
-from ..protocol import Protocol, thinned
+from ..protocol import Adaptive, Protocol, thinned
 from .sample import Sample
 
 _FITS: dict[str, Callable[..., priors.FittedPrior]] = {

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import priors
+from .._ranges import steps
 from .._validate import FloatArray, IntArray
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import hats
 from ..metrics import Metric
 from ..protocol import Protocol, fixed
-from ..verdicts import steps
 from .fits import Fits
 from .judging import Judgement, Pair, bet_weights
 from .sample import difference

@@ -11,13 +11,12 @@ import numpy as np
 from scipy.special import betaln, gammaln, stdtr, stdtrit, xlogy
 
 from .._validate import FloatArray, IntArray, as_intp, shortened
-from ..adaptive import Adaptive
 from ..bounds import bets
 from ..bounds.assumption import Assumption
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
 from ..numerics.distributions import spread_ties
-from ..protocol import Protocol
+from ..protocol import Adaptive, Protocol
 
 #: Differences below this share of the largest value are rounding errors and set to 0.
 _ROUNDING = 1e-13

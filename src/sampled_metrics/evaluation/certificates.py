@@ -19,7 +19,6 @@ import numpy as np
 from .. import verify
 from .._confidence import NONE, THEOREM
 from .._threads import one_thread
-from ..adaptive import Adaptive
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import basis
@@ -28,7 +27,7 @@ from ..designs.sample import Sample
 from ..log.compact import Log
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Weighted
+from ..protocol import Adaptive, Weighted
 from ..results import Comparison, Estimates
 
 #: Certificates are raised by this over the number of users.

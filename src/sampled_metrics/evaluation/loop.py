@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._arrays import namespace, on_host, rows
 from .._validate import IntArray, as_intp, as_written, integer, integers
 from ..log.columns import meaning, require_columns, whole_numbers
 from ..log.inspection import refuse_batch, refuse_sample
 from ..log.read import read_log
 from ..log.sources import loaded
 from ..metrics import Metric, metric
+from ..numerics.arrays import namespace, on_host, rows
 from ..protocol import Protocol
 from ..ranking.counting import checked_scores
 from ..ranking.exact import exact_ranks

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_intp, span
-from ..adaptive import Adaptive
 from ..numerics.betting import tally
-from ..protocol import Weighted
+from ..protocol import Adaptive, Weighted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._arrays import namespace, on_host
 from .._validate import FloatArray, IntArray
+from ..numerics.arrays import namespace, on_host
 
 #: Seed of the random orders of items that lists are compared in.
 _SEED = 20_260

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validate import as_written, shortened
-from ..adaptive import Adaptive
-from ..protocol import Protocol, Weighted
+from ..protocol import Adaptive, Protocol, Weighted
 from .columns import (
     INPUT,
     SizeMissingError,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import namespace, on_host
 from .._validate import FloatArray
+from .arrays import namespace, on_host
 
 #: Rows checked for whole numbers at once: the first block usually decides.
 _ROWS = 4096

@@ -15,18 +15,17 @@ import pandas as pd
 
 from .. import _progress
 from .._confidence import CONFIDENCE
+from .._ranges import steps
 from .._threads import one_thread
 from .._validate import as_written, integer
-from ..adaptive import Adaptive
 from ..designs.options import opened
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..numerics.distributions import spread_ties
-from ..protocol import Design, Protocol, thinned
+from ..protocol import Adaptive, Design, Protocol, thinned
 from ..results import Plan, Result, source_of
-from ..verdicts import steps
 from .pairs import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
 from .races import rebinned
 

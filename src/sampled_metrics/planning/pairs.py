@@ -22,19 +22,18 @@ from numpy.typing import ArrayLike
 from .. import _progress
 from .. import estimators as corrections
 from .._confidence import CONFIDENCE
+from .._ranges import steps as steps
 from .._threads import one_thread
 from .._validate import IntArray, as_intp, integer, integers
-from ..adaptive import Adaptive
 from ..bounds import bets
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import decidable
 from ..estimators import Estimator
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Protocol, by_negatives
+from ..protocol import Adaptive, Protocol, by_negatives
 from ..results import Plan, table_of
 from ..verdicts import Ranks, Verdict, _Pair, negatives_needed
-from ..verdicts import steps as steps
 from .exact_pairs import ExactPair, ExactRanks, are_exact
 from .races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 

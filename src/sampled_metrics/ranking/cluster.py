@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arrays
-from .._arrays import on_host
 from .._validate import IntArray, as_written, unimported
+from ..numerics import arrays
+from ..numerics.arrays import on_host
 from .job import Job, Source, Trial, as_index, sum_of
 
 _IN_FLIGHT = 64  # most tasks at the scheduler, or four per thread if that is more
@@ -39,7 +39,7 @@ def count_on_cluster(
             """A future of rows of a Dask array; None if each task opens the source itself."""
             if source is None or not source.lazy:
                 return None
-            return client.compute(_arrays.rows(source.values, row_index))
+            return client.compute(arrays.rows(source.values, row_index))
 
         def begun() -> Any:
             # A task's result is recomputed if its worker dies; scattered data would be lost.

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import _progress
-from .._arrays import like, namespace, on_host
 from .._validate import IntArray, as_intp, real_scores
+from ..numerics.arrays import like, namespace, on_host
 from . import kernels
 
 #: Maps a slice of the items to their scores for a block of instances.

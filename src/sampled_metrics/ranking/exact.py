@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._arrays import like, namespace, on_host
 from .._validate import IntArray, real_scores
+from ..numerics.arrays import like, namespace, on_host
 from .counting import TILE, Band, Tile, checked_scores, count_blocks
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import like, namespace, on_host
-from .._arrays import rows as rows_of
 from .._validate import IntArray, integers, real_scores
+from ..numerics.arrays import like, namespace, on_host
+from ..numerics.arrays import rows as rows_of
 from ..numerics.products import Bounds, doubt, exact_band, norms, radius, signs
 from . import kernels
 from .counting import FAST_TILE, TILE, Band, Tile, checked_scores, count_blocks

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .. import _arrays
-from .._arrays import namespace, on_host
 from .._validate import IntArray, as_written, checked_tolerance, integer
+from ..numerics import arrays
+from ..numerics.arrays import namespace, on_host
 from .exact import score_counts
 from .factors import shard_counts
 from .inputs import load_factors
@@ -91,7 +91,7 @@ class Source:
 
     def rows(self, row_index: slice | IntArray, computed: Any = None) -> Any:
         """Some rows, checked for NaN; `computed` holds them if a cluster has computed them."""
-        rows = _arrays.rows(self.matrix, row_index) if computed is None else computed
+        rows = arrays.rows(self.matrix, row_index) if computed is None else computed
         if self.lazy and computed is None:
             rows = rows.compute()
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import on_host
 from .._files import replacing
+from ..numerics.arrays import on_host
 from .job import Job
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import fetched, on_host
 from .._validate import IntArray, as_written, integers
 from ..log.inspection import drawn
+from ..numerics.arrays import fetched, on_host
 
 if TYPE_CHECKING:
     import pandas as pd

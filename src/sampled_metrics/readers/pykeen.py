@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import fetched, on_host
 from .._validate import IntArray, as_written, integer, integers
+from ..numerics.arrays import fetched, on_host
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import fetched, on_host
 from .._validate import as_written, real_scores
+from ..numerics.arrays import fetched, on_host
 from .candidates import judged_run
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sampled_metrics import Assumption, Protocol, metric
-from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds import generators as module
 from sampled_metrics.bounds.generators import Generators, basis, thinning
 from sampled_metrics.bounds.identification import IncompatibleError, interval, shortest
+from sampled_metrics.protocol import Adaptive
 
 from . import populations
 

@@ -18,10 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, generator, integer, integers
-from .metrics import Metric
-from .numerics.distributions import log_hypergeometric, log_pmf
-from .protocol import Design, Protocol, one_size
+from .._validate import FloatArray, IntArray, generator, integer, integers
+from ..metrics import Metric
+from ..numerics.distributions import log_hypergeometric, log_pmf
+from .design import Design, one_size
+from .fixed import Protocol
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validate import IntArray
+from .._validate import IntArray
 
 
 def namespace(values: Any) -> Any:

@@ -1,0 +1,19 @@
+"""P: the distribution of what an evaluation records, given the true rank."""
+
+from .adaptive import Adaptive, Stratified
+from .design import Design, drawn_alike, one_size
+from .fixed import Protocol, Weighted, by_negatives, checked, fixed, thinned
+
+__all__ = [
+    "Adaptive",
+    "Design",
+    "Protocol",
+    "Stratified",
+    "Weighted",
+    "by_negatives",
+    "checked",
+    "drawn_alike",
+    "fixed",
+    "one_size",
+    "thinned",
+]
