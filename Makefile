@@ -97,7 +97,7 @@ test-matrix:
 
 # Where versions matter, without what conftest.py says to run once.
 LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_scores readers/test_trec \
-	readers/test_rectools ranking/test_files test_evaluation \
+	readers/test_rectools ranking/test_files designs/test_estimates designs/test_compare \
 	ranking/test_exact test_metrics test_estimators bounds/test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/installed

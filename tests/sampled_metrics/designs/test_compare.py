@@ -1,0 +1,461 @@
+"""Verdicts on pairs of recommenders, by enumeration and over simulated logs."""
+
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sampled_metrics import Protocol, RelevantSets, evaluation, metric
+from sampled_metrics.bounds import identification
+from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.designs import judging, remedies
+from sampled_metrics.designs import values as row_values
+from sampled_metrics.designs.sample import Sample
+from sampled_metrics.designs.values import Values
+from sampled_metrics.evaluation import UNDECIDED
+from sampled_metrics.log.read import read_log
+from sampled_metrics.numerics import betting
+from tests.sampled_metrics.designs.logs import compare, drawn, two
+
+
+def test_differences_are_paired_by_user():
+    log = two([1, 2, 4, 3], [2, 4, 4, 10])
+    (row,) = compare(log, "auc").itertuples()
+    # Of 9 negatives the second has 1, 2, 0 and 7 more above.
+    differences = np.array([1, 2, 0, 7]) / 9
+    assert row.estimate == row.reported == pytest.approx(differences.mean())
+    assert row.standard_error == pytest.approx(differences.std(ddof=1) / 2)
+    low, high = betting.interval(differences, -1.0, 1.0, 0.05)
+    assert (row.possible_low, row.possible_high) == pytest.approx((low, high))
+    assert row.detectable == pytest.approx((high - low) / 2)
+    student = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
+    assert (row.student_low, row.student_high) == pytest.approx(tuple(student))
+    assert student.low < 0 < student.high
+    assert (row.verdict, row.favoured) == (UNDECIDED, "")
+
+
+@pytest.mark.parametrize("name", [None, "bias-variance", "maximum entropy"])
+def test_students_interval_is_left_out_for_estimators_with_a_bias(name):
+    log = two([1, 2, 4, 3], [2, 4, 4, 10])
+    for of in ("auc", "ap"):
+        row = compare(log, of, estimator=name).iloc[0]
+        is_unbiased = of == "auc" and name is None
+        assert row[["student_low", "student_high"]].notna().tolist() == [is_unbiased] * 2
+
+
+def test_verdicts_by_bets_are_adjusted_for_the_pairs():
+    # Ten users of whom B is 9 and C is 4 places of 9 behind A.
+    names, ranks = np.repeat(["A", "B", "C"], 10), np.repeat([1, 10, 5], 10)
+    rows = {"recommender": names, "user": [*range(10)] * 3, "rank": ranks}
+    log = read_log(pd.DataFrame(rows), n_items=10, n_negatives=9, replacement=False)
+    stakes = [0.9 * 1.2**-k for k in range(8)]  # the last below 0.9 / root of 10
+    by_pair = {}
+    for pair, difference in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
+        by_pair[pair] = 2 / np.mean([(1 + t * difference) ** 10 for t in stakes])  # two sides
+    first, second, third = sorted(by_pair, key=by_pair.get)
+    assert [by_pair[pair] for pair in (first, second, third)] == sorted(by_pair.values())
+    for error_rate, decided in [
+        (0.99 * 3 * by_pair[first], set()),
+        (1.01 * 3 * by_pair[first], {first}),
+        (0.99 * 3 * by_pair[third], {first, second}),
+        (1.01 * 3 * by_pair[third], {first, second, third}),
+    ]:
+        table = compare(log, "auc", confidence=1 - error_rate)
+        decided_rows = table[table["verdict"] != UNDECIDED]
+        assert set(zip(decided_rows["first"], decided_rows["second"], strict=True)) == decided, (
+            error_rate
+        )
+    assert table["verdict"].tolist() == ["A beats B", "A beats C", "C beats B"]
+
+
+def test_users_of_equal_auc_by_chance_are_no_verdict():
+    # A is at rank 2 of 1,002, in 1 of 100 cases at the last, and B always at 12. No sample of 20
+    # or 50 users without one of the cases can know of them.
+    rng, protocol = np.random.default_rng(1), Protocol(1_002, 100)
+    for users in (20, 50):
+        drawn = {"A": protocol.draw(np.full(users, 2), rng)}
+        drawn["B"] = protocol.draw(np.full(users, 12), rng)
+        tables = [
+            pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks})
+            for name, ranks in drawn.items()
+        ]
+        (row,) = compare(
+            read_log(pd.concat(tables), n_items=1_002, n_negatives=100, replacement=True), "auc"
+        ).itertuples()
+        assert row.estimate > 2.5 * row.standard_error
+        # Student's interval of so few users excludes 0, and this is no verdict.
+        assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "A")
+        assert row.possible_low < 0 < row.student_low
+        assert row.possible_high > 0
+
+
+@pytest.mark.some(2)
+@pytest.mark.simulation
+@pytest.mark.parametrize("of", ["auc", "recall@10", "recall@50"])
+def test_nothing_beside_a_verdict_contradicts_it(population, of):
+    rng, verdicts = np.random.default_rng(8), set()
+    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
+    for users, m, name in [(60, 5, None), (1_000, 60, "naive"), (60, 5, "maximum entropy")]:
+        comparison = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
+        for row, sentence in zip(comparison.frame.itertuples(), comparison.sentences, strict=True):
+            # The logs of 60 users are too small for a track record, and "naive" has none.
+            assert row.warrant != "track record"
+            assert np.isnan(row.probability)
+            verdicts.add(is_decided := row.verdict != UNDECIDED)
+            # An end of 0 beside a verdict is not possible itself.
+            assert is_decided == (row.possible_low >= 0 or row.possible_high <= 0)
+            assert not is_decided or row.verdict.startswith(row.first) == (row.possible_low >= 0)
+            assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
+            assert is_decided == (row.assumption != "") == (not np.isnan(row.steepness))
+            assert is_decided == (row.warrant != "")
+            assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
+            assert not is_decided or row.favoured == ""
+            assert not is_decided or pd.isna(row.users_needed)
+            assert row.favoured in ("", row.first if row.estimate > 0 else row.second)
+            assert of == "auc" or row.favoured == ""  # no estimate of recall is without bias
+            assert row.detectable > 0
+            assert pd.isna(row.users_needed) or row.users_needed > users
+            assert sentence.startswith(row.verdict) == is_decided
+            assert (": undecided" in sentence) != is_decided
+            assert (" paired interval favours " in sentence) == (row.favoured != "")
+    assert of == "recall@10" or verdicts == {False, True}
+
+
+@pytest.mark.parametrize("name", ["auc", "ap", "recall@1", "recall@28", "recall@44", "recall@45"])
+def test_a_metric_is_unbiased_if_it_is_so_by_the_definition_at_every_rank_and_size(name):
+    rng, users = np.random.default_rng(2), 300
+    sizes = rng.integers(30, 46, users)
+    table = pd.DataFrame({"user": range(users), "n_items": sizes, "rank": 1})
+    log = read_log(table, n_negatives=28, replacement=False)
+    values = Values(Sample(log), 0.1)
+    ends = np.array([naive_bias(size, 28, metric(name)) for size in np.unique(sizes)])
+    assert values.unbiased(metric(name)) == (np.abs(ends).max() < 1e-9)
+
+
+def naive_bias(n_items, n_negatives, parsed_metric):
+    """The least and the largest bias of the naive metric over all ranks, from the definition."""
+    ranks = np.arange(1, n_items + 1)
+    sampled = np.arange(n_negatives + 1)
+    pmf = stats.hypergeom(n_items - 1, (ranks - 1)[:, np.newaxis], n_negatives).pmf(sampled)
+    bias = pmf @ parsed_metric(sampled + 1, n_negatives + 1) - parsed_metric(ranks, n_items)
+    return bias.min(), bias.max()
+
+
+def test_nothing_beside_a_verdict_counts_ties_as_half_right():
+    # Up to nine negatives everything is a hit: no evaluation finds an order.
+    (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@10", estimator="naive").to_dict("records")
+    assert row["verdict"] == UNDECIDED
+    assert (row["estimate"], row["standard_error"], row["favoured"]) == (0, 0, "")
+
+
+def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
+    rng, protocol = np.random.default_rng(3), Protocol(1_000, 100)
+    true_ranks = [1 + rng.binomial(999, rng.beta(1, shape, 300)) for shape in (6.0, 5.2)]
+
+    def found(times):
+        drawn = [protocol.draw(np.tile(ranks, times), rng) for ranks in true_ranks]
+        users = [*range(300 * times)] * 2
+        rows = {"recommender": np.repeat(["A", "B"], 300 * times), "user": users}
+        table = pd.DataFrame(rows | {"rank": np.concatenate(drawn)})
+        log = read_log(table, n_items=1_000, n_negatives=100, replacement=True)
+        return evaluation.compare(log, "auc")
+
+    comparison = found(1)
+    (users,) = comparison.frame["users_needed"]
+    written = -(-users // 100) * 100  # rounded up to two digits
+    assert 1_000 < users < 10_000
+    assert comparison.sentences[0].endswith(f"A decision takes about {written:,} such users.")
+    assert found(-(-users // 600)).verdicts["A", "B"] == UNDECIDED
+    assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("of", ["ap", "auc"])
+def test_equal_recommenders_have_no_verdict(of):
+    for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
+        comparison = evaluation.compare(two(ranks, ranks), of)
+        (row,) = comparison.frame.itertuples()
+        assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
+        assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "")
+        assert pd.isna(row.users_needed)
+        assert row.possible_low < 0 < row.possible_high
+        remedy = {
+            "ap": "more users than these, even with all items ranked",
+            "auc": "more users",
+        }[of]
+        assert comparison.sentences[0].endswith(f"A decision takes {remedy}.")
+        assert ": undecided. This log can detect" in comparison.sentences[0]
+        assert row.negatives_needed is pd.NA
+        # AUC needs no correction.
+        assert row.ranking_decides is pd.NA if of == "auc" else not row.ranking_decides
+
+
+#: Of 100 ranks, and further and further apart as more negatives are drawn.
+FALLING = {name: fall ** np.arange(100.0) for name, fall in (("A", 0.94), ("B", 0.975))}
+
+
+def as_expected(users, m, replacement=True):
+    """A protocol with m negatives, and a log as it leads to at `FALLING` on average."""
+    protocol, rng = Protocol(100, m, replacement=replacement), np.random.default_rng(3)
+    tables = []
+    for name, mass in FALLING.items():
+        expected = users * (mass / mass.sum()) @ protocol.pmf(np.arange(1, 101))
+        counts = np.diff(np.round(np.cumsum(expected)), prepend=0).astype(int)
+        ranks = rng.permutation(np.repeat(np.arange(1, m + 2), counts))
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    log = read_log(pd.concat(tables), n_items=100, n_negatives=m, replacement=replacement)
+    return protocol, log
+
+
+@pytest.mark.parametrize("assumption", [None, Assumption()])
+def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
+    recall, is_decided, ranks = metric("recall@10"), {}, np.arange(1, 101)
+    populations = {
+        name: remedies.Population(ranks, mass / mass.sum(), np.nan, np.nan)
+        for name, mass in FALLING.items()
+    }
+    weight = judging.bet_weights(assumption)[assumption]
+    log_evidence_needed = identification.log_evidence_needed(0.95) - np.log(weight)
+    for m in (5, 20):
+        protocol, log = as_expected(250, m)
+        decisions = remedies.decided(
+            populations, protocol, recall, [("A", "B")], assumption, 250.0, log_evidence_needed
+        )
+        assumed = evaluation.compare(log, recall, assumption=assumption).frame["assumption"][0]
+        is_decided[m] = bool(decisions)
+        assert is_decided[m] == (assumed in ("none", "decreasing at the top"))
+    assert is_decided == {5: False, 20: assumption is not None}
+
+
+def test_negatives_that_would_settle_a_pair():
+    # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
+    comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
+    (row,) = comparison.frame.itertuples()
+    assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNDECIDED, pd.NA, True)
+    assert comparison.sentences[0].endswith("A decision takes all items ranked.")
+    exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
+    assert exact.verdicts == {("A", "B"): "A beats B"}
+    # Few users with few negatives: more of them do, under the shape.
+    comparison = evaluation.compare(as_expected(400, 3)[1], "recall@10")
+    (row,) = comparison.frame.itertuples()
+    assert (row.verdict, row.ranking_decides) == (UNDECIDED, True)
+    assert row.negatives_needed in (5, 10, 20, 50)
+    proof = f"A decision takes about {row.negatives_needed} negatives"
+    assert proof in comparison.sentences[0]
+    assert all(len(line) <= 100 for line in comparison.summary().splitlines())
+    # So few that even their exact ranks would not.
+    comparison = evaluation.compare(as_expected(12, 3)[1], "recall@10")
+    (row,) = comparison.frame.itertuples()
+    assert (row.negatives_needed, row.ranking_decides) == (pd.NA, False)
+    assert "all items ranked" not in comparison.sentences[0]
+
+
+def test_users_must_be_the_same():
+    with pytest.raises(ValueError, match="A and B differ in 1, such as 2"):
+        compare(two([1, 2, 3], [1, 2]), "ap")
+    with pytest.raises(ValueError, match="must have a standard error for differences"):
+        compare(two([1, 2], [1, 2]), "ap", estimator="maximum likelihood")
+
+
+@pytest.mark.parametrize("n_relevant", [1, 2])
+@pytest.mark.parametrize("kind", ["recall", "precision", "rr", "ap", "ndcg", "hit"])
+def test_with_replacement_unbiased_values_are_linear_or_there_is_one_irrelevant_item(
+    kind, n_relevant
+):
+    # Then it does not matter which tied draws are copies of one item.
+    for pool, m, k in product(range(2, 7), range(1, 8), range(1, 9)):
+        protocol = Protocol(pool + n_relevant, m, replacement=True, n_relevant=n_relevant)
+        if row_values.is_unbiased(metric(f"{kind}@{k}"), protocol):
+            j = np.arange(1, n_relevant + 1)[:, np.newaxis]
+            values = metric(f"{kind}@{k}").term(np.arange(m + 1) + j, j, n_relevant, m + n_relevant)
+            assert np.abs(np.diff(values, 2, axis=1)).max(initial=0.0) < 1e-12
+
+
+def test_a_recommender_that_always_ties_beats_one_that_is_first_for_fewer_than_half():
+    first = np.arange(300) < 120
+    a = pd.DataFrame({"recommender": "A", "user": range(300), "n_better": 0, "n_tied": 5})
+    b = a.assign(recommender="B", n_better=np.where(first, 0, 5), n_tied=0)
+    log = read_log(pd.concat([a, b]), n_items=2, n_negatives=5, replacement=True)
+    assert evaluation.compare(log, "recall@1").verdicts == {("A", "B"): "A beats B"}
+
+
+@pytest.mark.parametrize("name", ["auc", "recall@2", "precision@9"])
+def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
+    protocol, parsed_metric = Protocol(14, 5, n_relevant=2), metric(name)
+    table = pd.DataFrame({"user": [1, 1, 2, 2], "rank": [3, 4, 3, 4], "item": [3, 4, 3, 4]})
+    log = read_log(table, n_items=14, n_negatives=5, replacement=True)
+    values = Values(Sample(log), 0.1)
+    ranks = np.array(list(combinations(range(1, 15), 2)))
+    zero = np.zeros_like(ranks)
+    places = np.tile([0, 1], (len(ranks), 1))
+    sets = RelevantSets(ranks - [1, 2], zero, places, np.full(len(ranks), 12))
+    bias = sets.expected(parsed_metric, protocol.n_negatives, replacement=True)
+    bias -= [parsed_metric.of_set(rank_pair, 14) for rank_pair in ranks]
+    assert values.unbiased(parsed_metric) == (np.abs(bias).max() < 1e-9)
+
+
+def steepest_fall(ranks, last):
+    """How many times fewer users there are at a rank from one doubling to the next, at most."""
+    counts = np.bincount(ranks, minlength=2 * last)[1:]
+    ends = 2 ** np.arange(int(np.log2(last + 1)) + 1) - 1
+    means = [counts[a:b].mean() for a, b in pairwise(ends)]
+    return max((a / b for a, b in pairwise(means)), default=1.0)
+
+
+@pytest.mark.some(1)
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("of", "users", "m", "assumptions"),
+    [
+        ("auc", 60, 5, {"", "none"}),
+        ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
+        ("recall@50", 2_000, 30, {"", "none", "decreasing at the top"}),
+        ("recall@10", 6_000, 100, {"", "decreasing at the top"}),
+    ],
+)
+def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
+    rng = np.random.default_rng(17)
+    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
+    fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
+    assumptions_seen = set()
+    for _ in range(3):
+        for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
+            assumptions_seen.add(row.assumption)
+            holds = row.steepness >= max(fall[row.first], fall[row.second])
+            if row.verdict != UNDECIDED and holds:
+                better = max((row.first, row.second), key=truth.get)
+                assert row.verdict.startswith(f"{better} beats "), row
+    assert assumptions_seen == assumptions
+
+
+@pytest.mark.matrix
+def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
+    # A fifth of the users within ten, evenly or 1.9 times fewer from doubling to doubling.
+    ranks, rng = np.arange(1, 301), np.random.default_rng(29)
+    even = np.where(ranks <= 10, 0.02, 0.012)
+    steep = 1.9 ** -np.floor(np.log2(ranks))
+    steep *= 0.2 / steep[:10].sum()
+    shares = {}
+    for name, top_pmf in (("A", even), ("B", steep)):
+        shares[name] = np.where(ranks <= 31, top_pmf, (1 - top_pmf[:31].sum()) / 269)
+        assert shares[name][:10].sum() == pytest.approx(0.2)
+        assert (np.diff(shares[name]) <= 0).all()
+    wrong = 0
+    for _ in range(20):
+        tables = []
+        for name, share in shares.items():
+            drawn_ranks = Protocol(300, 60).draw(rng.choice(ranks, 2_000, p=share), rng)
+            table = {"recommender": name, "user": range(2_000), "rank": drawn_ranks}
+            tables.append(pd.DataFrame(table))
+        log = read_log(pd.concat(tables), n_items=300, n_negatives=60, replacement=True)
+        (row,) = compare(log, "recall@10", assumption=Assumption(steepness=2.0)).itertuples()
+        assert row.possible_high - row.possible_low > 0.01
+        wrong += row.verdict != UNDECIDED
+    # Of 20 more than three are wrong in one case of 60 if 5% may be.
+    assert wrong <= 3
+
+
+@pytest.mark.exhaustive
+def test_steepness_is_the_largest_of_the_ladder_that_holds():
+    # Numbers of users as they are expected, so that chance plays no part.
+    protocol, ranks, steepnesses = Protocol(1_000, 100), np.arange(1, 1_001), set()
+    ndcg, pairs, ladder = metric("ndcg@10"), [("A", "B")], (2.0, 3.0, 4.0, 8.0)
+    for worse in (50, 60, 70):
+        shares = {}
+        for name, scale in (("A", 40.0), ("B", worse)):
+            true = np.exp(-ranks / scale) + 0.02 * np.exp(-ranks / 400.0)
+            shares[name] = true / true.sum() @ protocol.pmf(ranks)
+        log = expected_log(shares, 3_000, 1_000, 100)
+        (row,) = compare(log, ndcg).itertuples()
+        steepnesses.add(row.steepness)
+        # A fall of any steepness holds, and so nothing else is tried; or one holds, and none after.
+        assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
+        judge = judging.Judge(Sample(log), ndcg, pairs, 0.95)
+        signs = {
+            assumption: judge.under(
+                assumption, pairs, weight, keep=assumption in (None, Assumption())
+            )[0][pairs[0]].sign
+            for assumption, weight in judging.bet_weights(Assumption()).items()
+        }
+        assert signs[None] == 0
+        assert signs[Assumption()] == np.isinf(row.steepness)
+        holds = [k for k in ladder if all(signs[Assumption(steepness=j)] for j in ladder if j <= k)]
+        if np.isfinite(row.steepness):
+            assert row.assumption == f"at most {row.steepness:g} times per doubling"
+        if not signs[Assumption()]:
+            assert holds == (
+                [] if np.isnan(row.steepness) else [k for k in ladder if k <= row.steepness]
+            )
+        for k in holds[-1:]:
+            comparison = evaluation.compare(log, ndcg, assumption=Assumption(steepness=k))
+            (row_k,) = comparison.frame.itertuples()
+            assert (row_k.assumption, row_k.steepness) == (f"at most {k:g} times per doubling", k)
+            assert comparison.sentences == [
+                "A beats B on NDCG@10 "
+                f"(95% confidence, if at most {k:g}x fewer users per doubling)."
+            ]
+    assert {2.0, np.inf} < steepnesses  # and nothing, where they are too alike
+
+
+def expected_log(shares, users, n_items, n_negatives):
+    """A log of as many users at each sampled rank as are expected, up to rounding."""
+    tables = []
+    for name, share in shares.items():
+        ends = np.round(np.cumsum(share) * users).astype(int)
+        ranks = 1 + np.searchsorted(ends, np.arange(users), side="right")
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    return read_log(pd.concat(tables), n_items=n_items, n_negatives=n_negatives, replacement=True)
+
+
+def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
+    # Whatever contradicts a fall of 2 times at each doubling is tried with 3 and more.
+    tried = []
+
+    class Judge:
+        def __init__(self, *_):
+            pass
+
+        def under(self, assumption, pairs, weight, keep=True, last=False):
+            assert keep == (
+                assumption in (None, Assumption())
+            )  # only one of the falls is the gentlest
+            tried.append(np.inf if assumption is None else assumption.steepness)
+            sign = int(assumption is not None and assumption.steepness in (3.0, 4.0))
+            if assumption is not None and assumption.steepness == 2.0:
+                return {}, ["contradicted"]
+            name = assumption_name(assumption)
+            judged = judging.Judgement(sign, 0.0, 1.0, name, steepness=tried[-1])
+            return dict.fromkeys(pairs, judged), []
+
+    monkeypatch.setattr(judging, "Judge", Judge)
+    (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
+    assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
+    assert (row.assumption, row.steepness) == ("at most 4 times per doubling", 4.0)
+
+
+def test_a_difference_beyond_any_bias_is_a_verdict():
+    rng = np.random.default_rng(5)
+    population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
+    log = drawn(population, 300, 300, 50, rng)
+    (row,) = compare(log, "recall@10").itertuples()
+    assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
+    assert row.warrant == "theorem"
+    assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "theorem"]]
+    assert row.possible_high < 0
+
+
+def test_significance_is_no_verdict_where_bias_could_explain_it():
+    # The naive difference is one of 30 standard errors, and wrong: all of A's ranks are beyond 10.
+    rng = np.random.default_rng(6)
+    population = {"A": np.full(100, 25), "B": np.append(np.full(30, 5), np.full(70, 290))}
+    log = drawn(population, 400, 300, 10, rng)
+    (row,) = compare(log, "recall@10", estimator="naive").itertuples()
+    assert row.estimate > 20 * row.standard_error
+    # The order of the estimates is false here. It is no verdict, and nothing is favoured.
+    assert (row.verdict, row.assumption, row.favoured) == (UNDECIDED, "", "")
+    assert row.possible_low < 0 < row.possible_high
+    (entropy_row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
+    assert entropy_row.reported == row.reported == row.estimate > 0
+    assert (entropy_row.possible_low, entropy_row.verdict) == (row.possible_low, row.verdict)
