@@ -15,21 +15,20 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from sampled_book.claims import (
+from sampled_book.claims import MODULES, Claim, check, find, load, popularity
+from sampled_book.claims.corrected import PAIRS, _counts
+from sampled_book.claims.finding import (
     CONTRADICTED,
-    MODULES,
     NOT_HERE,
     REPRODUCED,
     STATUSES,
     UNSTATED,
-    Claim,
-    check,
-    find,
-    load,
-    popularity,
+    Finding,
+    Printed,
+    Trial,
+    judge,
+    printed_pair,
 )
-from sampled_book.claims.corrected import PAIRS, _counts
-from sampled_book.claims.finding import Finding, Printed, Trial, judge, printed_pair
 from sampled_book.claims.page import LABELS, Shown, by_section, by_setting, cards
 from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS, N_NEGATIVES, law_of_counts
 from sampled_book.data.study import Study
