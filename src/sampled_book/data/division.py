@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sampled_metrics._validate import (
-    FloatArray,
-    IntArray,
-    as_written,
-    generator,
-    integer,
-)
+from sampled_metrics._validate import FloatArray, IntArray, as_written, generator, integer
 
 N_SETS, N_TEST = 5, 5
 

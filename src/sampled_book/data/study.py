@@ -30,13 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from sampled_metrics._files import put
-from sampled_metrics._validate import (
-    FloatArray,
-    IntArray,
-    as_written,
-    integer,
-    integers,
-)
+from sampled_metrics._validate import FloatArray, IntArray, as_written, integer, integers
 from sampled_metrics.metrics import Metric
 from sampled_metrics.relevant_sets import RelevantSets
 
@@ -556,11 +550,7 @@ def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]
     steps = sum(len(seeds) if name in _lenskit.SEEDED else 1 for name in RECOMMENDERS) + 1
     studies = {}
     for data in names:
-        sets = split(
-            _ratings(data),
-            SPLIT_SEED,
-            users_per_set=USERS_PER_SET.get(data),
-        )
+        sets = split(_ratings(data), SPLIT_SEED, users_per_set=USERS_PER_SET.get(data))
         if len(sets.left_out):
             print(
                 f"{data}: {len(sets.left_out):,} users with fewer than {N_TEST} ratings are left "

@@ -478,10 +478,7 @@ class Moments:
 
 
 def moments(
-    ranks: Sequence[RankIntervals],
-    vectors: FloatArray,
-    n_negatives: int,
-    replacement: bool,
+    ranks: Sequence[RankIntervals], vectors: FloatArray, n_negatives: int, replacement: bool
 ) -> Moments:
     """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size
