@@ -31,7 +31,7 @@ MODULES = [
     "pandas",
     "scipy.optimize",
     "scipy.stats",
-    "sampled_book.chapters.declared",
+    "sampled_book.chapters.parameters",
     "sampled_book.chapters.inconsistency",
     "sampled_book.display.tables",
     "sampled_metrics.evaluation",

@@ -1,59 +1,26 @@
 """Slow, obvious twins of the library's distributions, and exact ranks to draw logs of.
 
-The library is tested without its laboratory: nothing here imports it.
+The library is tested without its laboratory: nothing here imports it. The twins and the ranks are
+single files of the laboratory that need nothing else of it.
 """
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Mapping
-from fractions import Fraction
-from itertools import combinations, product
-from math import comb
 from pathlib import Path
 
-import mpmath as mp
 import numpy as np
 import pandas as pd
 
 from sampled_metrics import metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
-DIGITS = 50
-RANKS = Path(__file__).parents[1] / "src/sampled_book/data/ranks.npz"
-
-
-def exact_pmf(n: int, m: int, rank: int, replacement: bool) -> list[Fraction]:
-    """P(x negatives above the item), x = 0..m, from krichene2020, section 4.3."""
-    above, pool = rank - 1, n - 1
-    if replacement:
-        p = Fraction(above, pool)
-        return [comb(m, x) * p**x * (1 - p) ** (m - x) for x in range(m + 1)]
-    return [
-        Fraction(comb(above, x) * comb(pool - above, m - x), comb(pool, m)) for x in range(m + 1)
-    ]
-
-
-def digits_pmf(n: int, m: int, rank: int, replacement: bool, x: int) -> mp.mpf:
-    """One probability to 50 digits, for catalogues too large for `exact_pmf`."""
-    with mp.workdps(DIGITS):
-        above, below = rank - 1, n - rank
-        if replacement:
-            p, q = mp.mpf(above) / (n - 1), mp.mpf(below) / (n - 1)
-            return mp.binomial(m, x) * p**x * q ** (m - x)
-        if x > above or m - x > below:
-            return mp.mpf(0)
-        return mp.binomial(above, x) * mp.binomial(below, m - x) / mp.binomial(n - 1, m)
-
-
-def every_sample(ranks: list[int], n: int, m: int, replacement: bool) -> list[tuple[int, ...]]:
-    """The relevant items' sampled ranks in every equally likely sample of m negatives."""
-    negatives = sorted(set(range(1, n + 1)) - set(ranks))
-    draws = product(negatives, repeat=m) if replacement else combinations(negatives, m)
-    ordered = sorted(ranks)
-    return [
-        tuple(j + sum(item < rank for item in drawn) for j, rank in enumerate(ordered, start=1))
-        for drawn in draws
-    ]
+LABORATORY = Path(__file__).parents[1] / "src/sampled_book"
+RANKS = LABORATORY / "data/ranks.npz"
+_TWINS = runpy.run_path(str(LABORATORY / "reference/enumeration.py"))
+DIGITS, digits_pmf = _TWINS["DIGITS"], _TWINS["digits_pmf"]
+every_sample, exact_pmf = _TWINS["every_sample"], _TWINS["exact_pmf"]
 
 
 def bundled_ranks() -> dict[str, RankIntervals]:

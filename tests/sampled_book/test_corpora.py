@@ -258,7 +258,6 @@ def test_orders_of_tasks_and_of_means_are_counted():
     assert table.loc["S", "difference"] == pytest.approx(0.41 / 3)
     means = corpora.of_means(scores.query("model != 'c' or task != 'S'"), "nano")
     assert list(means.index) == ["a", "b"]
-    assert corpora.means_reversed(means) == []
     assert corpora.tau(means) == 1
 
 

@@ -9,6 +9,7 @@ from sampled_book.data import datasets
 from sampled_metrics import Protocol, metric
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.verdicts import Verdict, verdict
+from tests.data import simulated
 
 METRICS, GAMMAS = ["recall@10", "ndcg@10", "ap", "auc"], [1.0, 0.1, 0.01, 0.001]
 
@@ -28,9 +29,7 @@ def setting():
 def test_simulated_evaluations_have_these_means_and_right_orders(setting):
     intervals, asked, protocol, moments, judged = setting
     repetitions = 100
-    runs = corrected_movielens.simulated(
-        intervals, *asked, protocol, repetitions, np.random.default_rng(1)
-    )
+    runs = simulated(intervals, *asked, protocol, repetitions, np.random.default_rng(1))
     error = moments["sd"] / np.sqrt(repetitions)
     assert ((runs.mean()[moments.index] - moments["mean"]).abs() <= 5 * error + 1e-12).all()
     p_values = []

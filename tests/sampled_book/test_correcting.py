@@ -10,10 +10,10 @@ from sampled_book.chapters.corrected_movielens import (
     one_evaluation,
     order_shares,
     published_table_3,
-    simulated,
 )
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.intervals import RankIntervals
+from tests.data import simulated
 
 TOY = {
     "A": RankIntervals(n_better=[0, 4, 20], n_tied=[0, 3, 0], n_candidates=[30, 40, 35]),

@@ -1,7 +1,11 @@
 """The check of a chapter's parameters: what it accepts, and how it refuses the rest."""
 
+import ast
 import math
+from functools import cache
+from pathlib import Path
 
+import jupytext
 import pytest
 
 from sampled_book.chapters.parameters import (
@@ -19,6 +23,36 @@ from sampled_book.chapters.parameters import (
 pytestmark = pytest.mark.words
 
 SIZE = Integer("size of the catalogue", 2, 1000, unit="items")
+CHAPTERS = {p.stem: p for p in (Path(__file__).parents[2] / "book/chapters").glob("*_*.md")}
+
+
+def chapter_values(chapter):
+    """The parameters in a chapter's own cell."""
+    cells = jupytext.read(CHAPTERS[chapter]).cells
+    (source,) = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
+    values = {}
+    exec(source, {}, values)
+    return values
+
+
+@cache
+def chapter_check(chapter):
+    """A chapter's own check of its parameters, compiled, and the names that it uses."""
+    sources = [cell.source for cell in jupytext.read(CHAPTERS[chapter]).cells]
+    (tree,) = [ast.parse(source) for source in sources if "= check(" in source]
+    (call,) = [n.value for n in tree.body if ast.unparse(n).partition(" = ")[2][:6] == "check("]
+    used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+    names = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and used & {n.asname or n.name for n in node.names}:
+            exec(ast.unparse(node), names)
+    return compile(ast.Expression(call), chapter, "eval"), names
+
+
+def check_of_chapter(chapter, values):
+    """What a chapter's own check makes of these values."""
+    call, names = chapter_check(chapter)
+    return eval(call, names | values)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +146,40 @@ def test_a_file_is_one_that_exists_or_none(tmp_path):
         assert check({"ranks": good}, ranks=kind).values["ranks"] == good
     assert not kind.accepts(str(tmp_path))
     assert not kind.accepts(None)
+
+
+def test_lists_that_go_together_are_of_one_length():
+    kind = ListOf(SIZE, distinct=False)
+    assert check({"a": [2, 2], "b": [3, 4]}, same_length=["a", "b"], a=kind, b=kind)
+    with pytest.raises(ParameterError, match=r"^a, b must be lists of the same length$"):
+        check({"a": [2, 2], "b": [3]}, same_length=["a", "b"], a=kind, b=kind)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_takes_its_own_values_and_refuses_others(chapter):
+    values = chapter_values(chapter)
+    assert dict(check_of_chapter(chapter, values).values) == values
+    with pytest.raises(ParameterError, match=r"^unknown parameter anything"):
+        check_of_chapter(chapter, values | {"anything": 1})
+    for name in values:
+        with pytest.raises(ParameterError, match=f"^{name} is <object .*, but must be "):
+            check_of_chapter(chapter, values | {name: object()})
+
+
+@pytest.mark.parametrize(
+    ("chapter", "changed", "sentence"),
+    [
+        ("01_metrics", {"ranks_a": [1]}, "ranks_a, ranks_b, ranks_c must be lists of the same"),
+        ("01_metrics", {"n_items": 200}, "ranks_b is .* from 1 to 200$"),
+        (
+            "03_sampled_rank",
+            {"n_items": 500, "rank": 5, "n_negatives": 500},
+            "n_negatives is 500, but must be a whole number from 10 to 499$",
+        ),
+        ("08_several_items", {"n_items": 3_000}, "pair is .* from 1 to 3,000$"),
+        ("10_your_log", {"n_items": 50, "n_negatives": 50}, "n_negatives is 50, .* from 0 to 49$"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused(chapter, changed, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        check_of_chapter(chapter, chapter_values(chapter) | changed)

@@ -1,7 +1,5 @@
 """What is refused is said in one sentence, however long the value."""
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from sampled_book.data import study
@@ -16,7 +14,6 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: decoys.pmf(3, HUGE),
         lambda: decoys.at_least([BIG], 1),
         lambda: decoys.misclassified(HUGE, 0.1),
-        lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
         lambda: study.bundled_study(BIG),
     ],
 )

@@ -99,33 +99,10 @@ def test_each_rating_of_a_user_is_as_likely_to_be_a_test_rating():
 RATINGS = random_ratings(0)
 
 
-@pytest.mark.parametrize(
-    ("ratings", "message"),
-    [
-        (
-            RATINGS.rename(columns={"rating": "stars"}),
-            "must have columns user, item, rating, got user, item, stars: rating is missing",
-        ),
-        (RATINGS.assign(rating="good"), "must have numbers in column rating, got 'good'"),
-        (RATINGS.assign(rating=np.nan), "must have numbers in column rating, got nan"),
-        (
-            pd.concat([RATINGS, RATINGS.iloc[:1]]),
-            "one rating of an item by a user, got two of item 7 by user 100",
-        ),
-        (RATINGS.assign(item=None), "must name a user and an item in every row"),
-        (RATINGS.iloc[:2], "must have 5 users with 5 ratings or more for 5 sets, got 0"),
-    ],
-)
-def test_bad_ratings_are_refused(ratings, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        split(ratings, np.random.default_rng(0))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["n_sets", "n_test", "users_per_set"])
-def test_bad_numbers_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be a whole number >= 1, got 0"):
-        split(RATINGS, np.random.default_rng(0), **{name: 0})
+def test_too_few_users_are_refused():
+    message = "must have 5 users with 5 ratings or more for 5 sets, got 0"
+    with pytest.raises(ValueError, match=message):
+        split(RATINGS.iloc[:2], np.random.default_rng(0))
 
 
 # --- where test items stand
@@ -209,32 +186,9 @@ def test_levels_stay_consistent_where_a_chain_of_near_scores_runs():
     assert (places.level.tolist(), places.n_tied.tolist()) == ([[0, 0]], [[1, 1]])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scores": [[1.0, np.nan, 2.0]]}, "scores must not be NaN"),
-        ({"scores": [["a", "b", "c"]]}, "scores must be real numbers, got dtype <U1"),
-        ({"scores": [1.0, 3.0, 2.0]}, r"scores must be a matrix of numbers, got shape \(3,\)"),
-        ({"test_items": [[3]]}, "test_items must be <= 2, got 3"),
-        ({"test_items": [0]}, r"test_items must have a row for each of 1 users, got shape \(1,\)"),
-        ({"relative_tolerance": np.nan}, r"relative_tolerance must be in \[0, 1\), got nan"),
-        ({"rated": [[False] * 3]}, "rated must be true of every test item"),
-        (
-            {"rated": [[True] * 2]},
-            r"must have shape \(n_users, n_items\) .* got \(1, 3\), \(1, 2\)",
-        ),
-        ({"popularity": [1, -1, 0]}, "popularity must be >= 0, got -1"),
-    ],
-)
-def test_bad_places_are_refused(change, message):
-    good = {
-        "scores": [[1.0, 3.0, 2.0]],
-        "test_items": [[0]],
-        "rated": [[True, False, False]],
-        "popularity": [1, 1, 1],
-    }
-    with pytest.raises(ValueError, match=message):
-        place(**good | change)
+def test_scores_that_are_not_a_number_are_refused():
+    with pytest.raises(ValueError, match="scores must not be NaN"):
+        place([[1.0, np.nan, 2.0]], [[0]], [[True, False, False]], [1, 1, 1])
 
 
 def by_training_count(name, train, users, n_items, seed):

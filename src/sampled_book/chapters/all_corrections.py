@@ -148,10 +148,7 @@ def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> T
     texts["all-batch"] = f"{BATCH:g}"
     texts["all-sasrec"] = f"{batches * 200 * BATCH / 3600:.0f}"
     recall = _reversed(orders).loc[("recall@10", 100)]
-    return texts | {
-        "all-reversed": int(recall["reversed"]),
-        "all-pairs": int(recall["pairs"]),
-    }
+    return texts | {"all-reversed": int(recall["reversed"]), "all-pairs": int(recall["pairs"])}
 
 
 def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:

@@ -54,32 +54,6 @@ def one_evaluation(
     return frame
 
 
-def simulated(
-    intervals: Mapping[str, RankIntervals],
-    metrics: Iterable[str],
-    makers: Makers,
-    protocol: Protocol,
-    repetitions: int,
-    rng: np.random.Generator,
-) -> Frame:
-    """Simulated reports of evaluations: a row for each, a column as in :func:`one_evaluation`."""
-    metrics_by_label = {
-        parsed_metric.label: parsed_metric for parsed_metric in map(metric, metrics)
-    }
-    columns = {}
-    for name, rank_intervals in intervals.items():
-        shape = repetitions, rank_intervals.n_candidates.size
-        above = rank_intervals.n_better + rng.integers(rank_intervals.n_tied + 1, size=shape)
-        below = rank_intervals.n_candidates - 1 - above
-        drawn = rng.hypergeometric(above, below, protocol.n_negatives)
-        for label, parsed_metric in metrics_by_label.items():
-            for column, make in makers.items():
-                columns[label, column, name] = (
-                    make(parsed_metric, protocol).values[drawn].mean(axis=1)
-                )
-    return pd.DataFrame(columns)
-
-
 def published_table_3() -> Frame:
     """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as in the ledger."""
     rows = {

@@ -12,11 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, metric
-from sampled_metrics.consistency import (
-    OrderByNegatives,
-    order_by_negatives,
-    sign,
-)
+from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals
 

@@ -99,33 +99,6 @@ def plot_chances(chance: Frame, printed: Frame) -> Figure:
     return figure
 
 
-def brief(users: float) -> str:
-    """Format a number of users in at most five characters, "never" for NaN.
-
-    >>> [brief(k) for k in (float("nan"), 2_108, 27_300, 3.2e6)]
-    ['never', '2,108', '27k', '3M']
-    """
-    if users != users:
-        return "never"
-    if users < 1e4:
-        return f"{users:,.0f}"
-    return f"{users / 1e3:,.0f}k" if users < 1e6 else f"{users / 1e6:,.0f}M"
-
-
-def plot_users(size: Frame) -> Figure:
-    """Plot the users that each verdict needs.
-
-    >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 45_000.0}})
-    >>> [text.get_text() for text in plot_users(toy).axes[0].texts]
-    ['45k']
-    """
-    texts = [[brief(k) for k in row] for row in size.to_numpy(float)]
-    figure, ax = figures.panels(1, 1, height=0.62 + 0.32 * len(size))
-    shades = np.log10(size.to_numpy(float))
-    figures.heat_map(ax, shades, texts, size.index, size.columns, (0, 6), "viridis_r")
-    return figure
-
-
 def chances_texts(chance: Frame, gammas: Sequence[float]) -> Texts:
     """How often verdicts are right uncorrected and corrected. The second of `gammas` is that of the
     text, the last the smallest.

@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from . import (
-    candidates,
-    corrected,
-    corrections,
-    curves,
-    decoys,
-    errors,
-    formulas,
-    movielens,
-    popularity,
-    published,
-    samplers,
-    survey,
-    toy,
-)
-from .finding import CONTRADICTED, NOT_HERE, REPRODUCED, STATUSES, UNSTATED, Finding
-
-__all__ = [
-    "CONTRADICTED",
-    "MODULES",
-    "NOT_HERE",
-    "REPRODUCED",
-    "STATUSES",
-    "UNSTATED",
-    "Claim",
-    "Finding",
-    "check",
-    "load",
-]
+from .finding import Finding
 
 PATH = Path(__file__).resolve().parents[3] / "book" / "claims.yml"
+#: Modules of checks, by name.
 MODULES = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (
-        candidates,
-        corrected,
-        corrections,
-        curves,
-        decoys,
-        errors,
-        formulas,
-        movielens,
-        popularity,
-        published,
-        samplers,
-        survey,
-        toy,
+    name: import_module(f"{__name__}.{name}")
+    for name in (
+        *("candidates", "corrected", "corrections", "curves", "decoys", "errors", "formulas"),
+        *("movielens", "popularity", "published", "samplers", "survey", "toy"),
     )
 }
 
@@ -92,7 +56,7 @@ class Claim:
 
 @cache
 def load(path: Path = PATH) -> tuple[Claim, ...]:
-    """Read the claims, in the order of the file."""
+    """Read the claims, in the order of the file; a table gives one for each of its cells."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is in C, where it was built
     entries = yaml.load(path.read_text(encoding="utf-8"), loader)
     return tuple(
@@ -101,8 +65,44 @@ def load(path: Path = PATH) -> tuple[Claim, ...]:
             other_sources=tuple(Source(**source) for source in entry.pop("also", [])),
             **{"args": {}} | entry,
         )
-        for entry in entries
+        for table in entries
+        for entry in _entries(table)
     )
+
+
+def _entries(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One entry for each cell of a table; an entry without cells is itself."""
+    if "cells" not in table:
+        yield table
+        return
+    axes, words, cells = table.pop("axes"), table.pop("words"), table.pop("cells")
+    for keys, cell in _leaves(cells, len(axes)):
+        names = dict(zip(axes, keys, strict=True))
+        for key in keys:
+            names |= words.get(key, {})
+        entry = _fill(table, names)
+        entry["id"] = re.sub("[^a-z0-9]+", "-", entry["id"].lower().replace("@", ""))
+        cell = cell if isinstance(cell, dict) else {"published": cell}
+        yield entry | cell | {"args": entry["args"] | cell.get("args", {})}
+
+
+def _leaves(nested: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values `depth` mappings deep, each with the keys that lead to it."""
+    if depth == 0:
+        yield (), nested
+        return
+    for key, inner in nested.items():
+        for keys, value in _leaves(inner, depth - 1):
+            yield (key, *keys), value
+
+
+def _fill(template: Any, names: Mapping[str, str]) -> Any:
+    """The template with each name in braces replaced in all its texts."""
+    if isinstance(template, dict):
+        return {key: _fill(value, names) for key, value in template.items()}
+    if isinstance(template, list):
+        return [_fill(value, names) for value in template]
+    return template.format_map(names) if isinstance(template, str) else template
 
 
 def check(claim: Claim) -> Finding:

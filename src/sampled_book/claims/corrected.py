@@ -119,10 +119,7 @@ def _look_given_auc(published: str, view: View, column: str, exact_auc: Printed)
     average, spread = printed_pair(published)
     # The exact AUC is known to its printed digits.
     error = float(np.hypot(sd / np.sqrt(RUNS), line[0] * exact_auc.half_unit / np.sqrt(3)))
-    distances = (
-        average.distance(mean, error),
-        spread.distance(sd, sd / np.sqrt(2 * RUNS)),
-    )
+    distances = (average.distance(mean, error), spread.distance(sd, sd / np.sqrt(2 * RUNS)))
     return Trial(shown(mean, sd, distances), max(distances).z < Z_LIMIT, "", distances)
 
 

@@ -13,21 +13,8 @@ from sampled_metrics import Protocol, estimators, metric
 
 from . import study
 from .corrected import chances, pair_gaps, pair_name, seed_differences, thinned_pmf
-from .finding import (
-    OWN_RUNS,
-    Finding,
-    Trial,
-    judge,
-    listed,
-    read_list,
-)
-from .study import (
-    COLUMNS,
-    CORRECTED,
-    PRINTED,
-    REPRODUCED,
-    SETTINGS,
-)
+from .finding import OWN_RUNS, Finding, Trial, judge, listed, read_list
+from .study import COLUMNS, CORRECTED, PRINTED, REPRODUCED, SETTINGS
 from .views import (
     BV_COLUMNS,
     PAIRS,

@@ -520,9 +520,7 @@ def any_distribution(published: str, kind: str) -> Cases:
     for case, pmf in laws():
         for k in range(1, len(pmf) + 1):
             value = evaluate(
-                published,
-                k=Fraction(k),
-                cdf=lambda i, pmf=pmf: sum(pmf[: int(i) + 1], Fraction(0)),
+                published, k=Fraction(k), cdf=lambda i, pmf=pmf: sum(pmf[: int(i) + 1], Fraction(0))
             )
             metric_ = metric(f"{kind}@{k}")
             total = sum(

@@ -8,8 +8,8 @@ from itertools import groupby
 
 import pandas as pd
 
-from . import CONTRADICTED, NOT_HERE, REPRODUCED, UNSTATED, Claim, Finding, Source
-from .finding import Z_LIMIT, Distance
+from . import Claim, Source
+from .finding import CONTRADICTED, NOT_HERE, REPRODUCED, UNSTATED, Z_LIMIT, Distance, Finding
 
 #: Short names of the papers; the page says once what they stand for.
 PAPERS = {

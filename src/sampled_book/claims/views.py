@@ -12,13 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from . import study
-from .finding import (
-    OWN_RUNS,
-    Finding,
-    Trial,
-    judge,
-    made_by,
-)
+from .finding import OWN_RUNS, Finding, Trial, judge, made_by
 from .study import (
     CORRECTED,
     LAST_PLACE,

@@ -30,13 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from sampled_metrics._files import put
-from sampled_metrics._validate import (
-    FloatArray,
-    IntArray,
-    as_written,
-    integer,
-    integers,
-)
+from sampled_metrics._validate import FloatArray, IntArray, as_written, integer
 from sampled_metrics.metrics import Metric
 from sampled_metrics.relevant_sets import RelevantSets
 
@@ -75,27 +69,13 @@ def place(
     user's order are level if they differ by at most `relative_tolerance` of the larger, and so are
     all scores in a chain of such pairs; infinite scores are level with their equals only.
     """
-    if not 0 <= relative_tolerance < 1:
-        text = as_written(relative_tolerance)
-        raise ValueError(f"relative_tolerance must be in [0, 1), got {text}")
-    table = _scores(scores)
-    items = integers(test_items, "test_items", 0, table.shape[1] - 1)
-    is_rated, weights = np.asarray(rated, dtype=bool), integers(popularity, "popularity", 0)
-    if is_rated.shape != table.shape or weights.shape != table.shape[1:]:
-        raise ValueError(
-            "scores and rated must have shape (n_users, n_items) and popularity (n_items,), got "
-            f"{table.shape}, {is_rated.shape} and {weights.shape}"
-        )
-    if items.ndim != 2 or len(items) != len(table):
-        raise ValueError(
-            f"test_items must have a row for each of {len(table)} users, got shape {items.shape}"
-        )
-    if not np.take_along_axis(is_rated, items, axis=1).all():
-        raise ValueError("rated must be true of every test item")
+    table, items, is_rated = np.asarray(scores), np.asarray(test_items), np.asarray(rated, bool)
+    if np.isnan(table).any():
+        raise ValueError("scores must not be NaN")
     levels = _levels(table, relative_tolerance)
     test_levels = np.take_along_axis(levels, items, axis=1)
     better, tied, weight_better, weight_tied = (np.empty_like(items) for _ in range(4))
-    float_weights = weights.astype(np.float64)
+    float_weights = np.asarray(popularity, dtype=np.float64)
     for column, item_level in enumerate(test_levels.T):
         is_above, is_level = (
             (levels < item_level[:, None]) & ~is_rated,
@@ -115,18 +95,6 @@ def place(
         weight_tied=weight_tied,
         weight_total=(~is_rated @ float_weights).astype(np.int64),
     )
-
-
-def _scores(values: ArrayLike) -> NDArray[Any]:
-    """A matrix of scores in its own type, infinite ones too, or ValueError."""
-    table = np.asarray(values)
-    if table.dtype.kind not in "iuf":
-        raise ValueError(f"scores must be real numbers, got dtype {table.dtype}")
-    if table.ndim != 2:
-        raise ValueError(f"scores must be a matrix of numbers, got shape {table.shape}")
-    if np.isnan(table).any():
-        raise ValueError("scores must not be NaN")
-    return table
 
 
 def _levels(scores: NDArray[Any], relative_tolerance: float = 0.0) -> IntArray:
@@ -556,11 +524,7 @@ def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]
     steps = sum(len(seeds) if name in _lenskit.SEEDED else 1 for name in RECOMMENDERS) + 1
     studies = {}
     for data in names:
-        sets = split(
-            _ratings(data),
-            SPLIT_SEED,
-            users_per_set=USERS_PER_SET.get(data),
-        )
+        sets = split(_ratings(data), SPLIT_SEED, users_per_set=USERS_PER_SET.get(data))
         if len(sets.left_out):
             print(
                 f"{data}: {len(sets.left_out):,} users with fewer than {N_TEST} ratings are left "

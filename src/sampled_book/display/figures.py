@@ -175,11 +175,7 @@ def beside(
 
 
 def on_gaps(
-    ax: Axes,
-    x: ArrayLike,
-    lines: Mapping[str, ArrayLike],
-    looks: Looks | None = None,
-    **style: Any,
+    ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], looks: Looks | None = None, **style: Any
 ) -> Axes:
     """Write the name of each curve on it, where the nearest two curves are farthest apart. The
     limits of the axes are final; the outer tenths of the axes are left free.

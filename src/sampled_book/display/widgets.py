@@ -116,10 +116,7 @@ def priors(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
         recommender: protocol.draw(np.tile(ranks, TIMES), rng)
         for recommender, ranks in true.items()
     }
-    return {
-        "log": fitted(name, protocol, sampled),
-        "million": fitted(name, protocol, million),
-    }
+    return {"log": fitted(name, protocol, sampled), "million": fitted(name, protocol, million)}
 
 
 def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -364,18 +363,6 @@ def tau(means: pd.DataFrame) -> float:
     0.333...
     """
     return float(kendalltau(means["full"], means["reduced"]).statistic)
-
-
-def means_reversed(means: pd.DataFrame) -> list[tuple[str, str, float]]:
-    """Pairs of models whose means over the tasks are in another order, and the difference of the
-    means in full.
-    """
-    found = []
-    for a, b in combinations(means.index, 2):
-        gap = means.loc[a] - means.loc[b]
-        if gap["full"] * gap["reduced"] < 0:
-            found.append((str(a), str(b), float(abs(gap["full"]))))
-    return found
 
 
 def chosen(scores: pd.DataFrame) -> pd.DataFrame:

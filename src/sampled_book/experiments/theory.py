@@ -122,14 +122,6 @@ class Standing:
             text += (" > " if is_ahead else " = ") + names[i]
         return text
 
-    def keeps(self, reference: Standing) -> bool:
-        """Whether every pair that is not tied in the other standing has the same order here."""
-        return all(
-            self.order(a, b) == expected_order
-            for a, b in reference.users
-            if (expected_order := reference.order(a, b)) != 0
-        )
-
 
 def choose_gamma(
     ranking_metric: Metric | str,
@@ -486,10 +478,7 @@ class Moments:
 
 
 def moments(
-    ranks: Sequence[RankIntervals],
-    vectors: FloatArray,
-    n_negatives: int,
-    replacement: bool,
+    ranks: Sequence[RankIntervals], vectors: FloatArray, n_negatives: int, replacement: bool
 ) -> Moments:
     """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size

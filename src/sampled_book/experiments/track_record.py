@@ -132,8 +132,7 @@ def compared(ranks: Mapping[str, RankIntervals], log: Log) -> tuple[pd.DataFrame
             differences.append((name, first, second, error))
     return (
         pd.DataFrame(
-            estimates,
-            columns=["metric", "recommender", "exact", "estimate", "error", "bias_scale"],
+            estimates, columns=["metric", "recommender", "exact", "estimate", "error", "bias_scale"]
         ),
         pd.DataFrame(differences, columns=["metric", "first", "second", "error"]),
     )

@@ -15,21 +15,20 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from sampled_book.claims import (
+from sampled_book.claims import MODULES, Claim, check, find, load, popularity
+from sampled_book.claims.corrected import PAIRS, _counts
+from sampled_book.claims.finding import (
     CONTRADICTED,
-    MODULES,
     NOT_HERE,
     REPRODUCED,
     STATUSES,
     UNSTATED,
-    Claim,
-    check,
-    find,
-    load,
-    popularity,
+    Finding,
+    Printed,
+    Trial,
+    judge,
+    printed_pair,
 )
-from sampled_book.claims.corrected import PAIRS, _counts
-from sampled_book.claims.finding import Finding, Printed, Trial, judge, printed_pair
 from sampled_book.claims.page import LABELS, Shown, by_section, by_setting, cards
 from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS, N_NEGATIVES, law_of_counts
 from sampled_book.data.study import Study
@@ -61,6 +60,34 @@ def test_expected_names_claims_of_the_ledger() -> None:
 def test_ids_are_unique() -> None:
     assert len(CLAIMS) == len(load())
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in CLAIMS)
+
+
+def test_a_table_is_a_claim_for_each_of_its_cells(tmp_path: Path) -> None:
+    path = tmp_path / "claims.yml"
+    path.write_text(
+        """
+- id: "t-{kind}-{side}"
+  source: {key: k, section: "1", place: "{name}, {side}"}
+  also: [{key: l, section: "2", place: "row {side}"}]
+  claim: "{name} is so much."
+  check: toy.times
+  args: {kind: "{kind}", m: 9}
+  chapter: c
+  words: {recall@10: {name: Recall}, ap: {name: AP}}
+  axes: [kind, side]
+  cells:
+    recall@10: {New X: "0.10", Y: {published: "2", args: {given: "3"}}}
+    ap: {Y: "4"}
+""",
+        encoding="utf-8",
+    )
+    first, second, third = load(path)
+    assert [first.id, second.id, third.id] == ["t-recall10-new-x", "t-recall10-y", "t-ap-y"]
+    assert [first.published, second.published, third.published] == ["0.10", "2", "4"]
+    assert [first.source.place, third.source.place] == ["Recall, New X", "AP, Y"]
+    assert [first.other_sources[0].place, third.claim] == ["row New X", "AP is so much."]
+    assert first.args == {"kind": "recall@10", "m": 9}
+    assert second.args == {"kind": "recall@10", "m": 9, "given": "3"}
 
 
 def test_sources_are_in_the_bibliography() -> None:
