@@ -106,8 +106,8 @@ class Scan:
             return None
         recommenders = self._recommenders(n_rows)
         users = self._users(columns["user"], n_rows * _SPARE + _FREE, len(recommenders.names))
-        texts = [recommenders.names, users.labels if self.type["user"] == "VARCHAR" else []]
-        if not all(name.strip() for names in texts for name in names):
+        labels: Any = users.labels if self.type["user"] == "VARCHAR" else ()
+        if not all(name.strip() for name in (*recommenders.names, *labels)):
             return None
         small = [name for name in self.ranks if columns[name].high < 2**30]
         numbers = ", ".join(
@@ -136,7 +136,7 @@ class Scan:
             return self.type[name] in WHOLE or not column.low
         option, lowest = self.sizes.get(name, (None, self.ranks.get(name)))
         is_option = option is None or column.low == column.high == option
-        return is_option and lowest <= column.low and column.high <= 2**62
+        return bool(is_option and lowest <= column.low and column.high <= 2**62)
 
     def _refuse_row(self, unique: bool) -> None:
         """Name the first row with invalid values, reading in blocks.
