@@ -163,12 +163,10 @@ def test_the_readme_gives_the_two_commands():
 
 #: Functions of the library above the limits: this set may only shrink.
 TOO_LONG = {
-    "auditing._power", "auditing._sampler", "bounds.parts.partition",
-    "designs.judging.under", "evaluation.certificates.content", "loop._counted",
-    "loop.evaluate", "numerics.distributions.pmf_table", "numerics.mixtures._step",
-    "planning.plan_pair", "published_tables._judged", "published_tables._number",
-    "published_tables._read", "published_tables.published", "report.paper.methods",
-    "report.text.formatted", "sequential.race",
+    "auditing._power", "auditing._sampler", "certificates.content", "distributions.pmf_table",
+    "judging.under", "loop._counted", "loop.evaluate", "mixtures._step", "pairs.plan_pair",
+    "paper.methods", "parts.partition", "published_tables._judged", "published_tables._number",
+    "published_tables._read", "published_tables.published", "sequential.race", "text.formatted",
 }  # fmt: skip
 
 
@@ -206,12 +204,11 @@ def code_lines(function, lines):
 def test_functions_fit_a_screen():
     package, too_long = ROOT / "src/sampled_metrics", set()
     for path in package.rglob("*.py"):
-        room = ".".join(path.relative_to(package).with_suffix("").parts)
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and (
                 decisions(node) > 15 or code_lines(node, lines) > 60
             ):
-                too_long.add(f"{room}.{node.name}")
+                too_long.add(f"{path.stem}.{node.name}")
     assert too_long == TOO_LONG
