@@ -47,7 +47,6 @@ from .protocol import Adaptive as Adaptive
 from .protocol import Protocol as Protocol
 from .published_tables import published as published
 from .ranking.exact import exact_ranks as exact_ranks
-from .ranking.factors import exact_ranks_from_factors as exact_ranks_from_factors
 from .ranking.files import rank as rank
 from .ranking.intervals import RankIntervals as RankIntervals
 from .relevant_sets import RelevantSets as RelevantSets

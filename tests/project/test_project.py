@@ -161,3 +161,56 @@ def test_the_readme_gives_the_two_commands():
     lines = [line for block in fenced for line in block.splitlines()]
     for command in ("make book", "make test"):
         assert any(re.match(rf"{command}( |$)", line) for line in lines)
+
+
+#: Functions of the library above the limits: this set may only shrink.
+TOO_LONG = {
+    "auditing._power", "auditing._sampler", "certificates.content", "distributions.pmf_table",
+    "judging.under", "loop._counted", "loop.evaluate", "mixtures._step", "pairs.plan_pair",
+    "paper.methods", "parts.partition", "published_tables._judged", "published_tables._number",
+    "published_tables._read", "published_tables.published", "sequential.race", "text.formatted",
+}  # fmt: skip
+
+
+def inside(node):
+    """What a function or class holds, but for functions and classes defined in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            yield child
+            yield from inside(child)
+
+
+def decisions(function):
+    """One more than the branches, with `and`, `or`, conditional expressions, comprehensions."""
+    loops, tests = (ast.For, ast.While), (ast.If, ast.IfExp, ast.Assert, ast.match_case)
+    return 1 + sum(
+        isinstance(node, (*loops, *tests, ast.ExceptHandler))
+        + (len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0)
+        + (1 + len(node.ifs) if isinstance(node, ast.comprehension) else 0)
+        for node in inside(function)
+    )
+
+
+def code_lines(function, lines):
+    """How many lines a function has without docstrings, comments and blank lines."""
+    documented = {
+        number
+        for node in ast.walk(function)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)
+        for number in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    numbers = set(range(function.lineno, function.end_lineno + 1)) - documented
+    return sum(bool(re.match(r"\s*[^\s#]", lines[number - 1])) for number in numbers)
+
+
+def test_functions_fit_a_screen():
+    package, too_long = ROOT / "src/sampled_metrics", set()
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and (
+                decisions(node) > 15 or code_lines(node, lines) > 60
+            ):
+                too_long.add(f"{path.stem}.{node.name}")
+    assert too_long == TOO_LONG

@@ -3,12 +3,13 @@
 import importlib
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sampled_metrics.ranking import counting, factors
+from sampled_metrics import rank
+from sampled_metrics.ranking import counting
 from sampled_metrics.ranking.exact import exact_ranks
-from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
 LIBRARIES = ["array_api_strict", "torch"]
 
@@ -38,18 +39,23 @@ def same(intervals, expected):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("entries", [2**25, 999])
-def test_factors_of_another_library(monkeypatch, xp, dtype, entries):
+@pytest.mark.parametrize("score", ["dot", "cosine", "euclidean"])
+def test_rank_takes_factors_of_another_library(xp, dtype, score):
     users, items, owners, held_out, seen = cases(dtype)
-    expected = exact_ranks_from_factors(users, items, held_out, seen, users=owners)
-    monkeypatch.setattr(counting, "_DEVICE_ENTRIES", entries)
-    arrays = xp.asarray(users), xp.asarray(items)
-    same(exact_ranks_from_factors(*arrays, held_out, seen, users=owners), expected)
-    assert expected.n_tied.sum() > 40
+    test = pd.DataFrame({"user": owners, "item": held_out}).drop_duplicates()
+    expected = rank(users, items, test, seen, score=score).frame
+    found = rank(xp.asarray(users), xp.asarray(items), test, seen, score=score).frame
+    pd.testing.assert_frame_equal(found, expected)
+    scores = users @ items.T
+    of_scores = rank(xp.asarray(scores), None, test, seen).frame
+    pd.testing.assert_frame_equal(of_scores, rank(scores, None, test, seen).frame)
+    assert score == "cosine" or expected["n_tied"].sum() > 40
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_scores_of_another_library(xp, dtype):
+@pytest.mark.parametrize("entries", [2**25, 999])
+def test_scores_of_another_library(monkeypatch, xp, dtype, entries):
+    monkeypatch.setattr(counting, "_DEVICE_ENTRIES", entries)
     users, items, owners, held_out, seen = cases("float64")
     scores = np.round((users @ items.T)[owners] * 8).astype(dtype)
     expected = exact_ranks(scores, held_out, seen[owners])
@@ -67,36 +73,6 @@ def test_bad_scores_of_another_library_are_refused(xp):
         exact_ranks(scores, [0, 0], None)
     with pytest.raises(ValueError, match=r"scores must be real numbers, got dtype .*complex"):
         exact_ranks(xp.asarray(np.array([[1j, 2]])), [0], None)
-    with pytest.raises(ValueError, match=r"one width, got shapes \(1, 1\) and \(1, 2\)"):
-        exact_ranks_from_factors(xp.ones((1, 1)), xp.ones((1, 2)), [0], None)
-    items = xp.asarray(np.array([[1.0, 1.0], [np.inf, 1.0]]))
-    with pytest.raises(ValueError, match="scores must not be NaN, got one in row 1"):
-        exact_ranks_from_factors(
-            xp.asarray(np.array([[1.0, 1.0], [0.0, 1.0]])), items, [0, 0], None
-        )
-
-
-def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
-    users, items, owners, held_out, seen = cases("float32")
-    arrays = xp.asarray(users), xp.asarray(items)
-    real_namespace = arrays.namespace(arrays[1])
-
-    class Coarse:
-        def __getattr__(self, name):
-            return getattr(real_namespace, name)
-
-        def matmul(self, first_factor, second_factor):
-            def rounded(x):  # to the 11 bits of TF32
-                rounded_bits = np.asarray(x).view(np.uint32) + np.uint32(1 << 12)
-                return xp.asarray((rounded_bits & np.uint32(0xFFFFE000)).view(np.float32))
-
-            return real_namespace.matmul(rounded(first_factor), rounded(second_factor))
-
-    monkeypatch.setattr(
-        factors, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
-    )
-    with pytest.raises(ValueError, match=r"multiplied in the precision of float32.*TF32"):
-        exact_ranks_from_factors(*arrays, held_out, seen, users=owners)
 
 
 def test_without_the_bridge_one_sentence_says_what_to_install(monkeypatch):

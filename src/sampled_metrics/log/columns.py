@@ -130,40 +130,51 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
 
 def check_columns(names: list[Any], source: str) -> None:
     """Refuse a table whose columns are not those of a log, and suggest near names."""
-    columns = listed(names)
     # Of two columns with one name pandas calls the second one "name.1".
     base_names = [str(name).removesuffix(".1") for name in names]
     repeated = [name for name in INPUT if base_names.count(name) > 1]
     if repeated:
-        raise ValueError(f"{source} must have one column {repeated[0]}, got {columns}")
+        raise ValueError(f"{source} must have one column {repeated[0]}, got {listed(names)}")
+    _refuse_misspelt(names, source)
+    if "rank" in names and {"n_better", "n_tied"} & set(names):
+        raise ValueError(
+            f"{source} must have either a column rank or n_better and n_tied, got {listed(names)}"
+        )
+    absent = _absent(names)
+    if absent:
+        raise ValueError(
+            f"{source} must have the columns user, and either rank or n_better and n_tied: there "
+            f"is no {absent[0]}{_hint(absent, names)}, got {listed(names)}"
+        )
+
+
+def _refuse_misspelt(names: list[Any], source: str) -> None:
+    """Refuse an unknown column whose name is near that of a column which is not there."""
     unused = [name for name in INPUT if name not in names]
     for name in (str(name) for name in names if name not in INPUT):
-        plain = name.strip().lower()
-        matches = difflib.get_close_matches(plain, unused, n=1, cutoff=0.8)
+        matches = difflib.get_close_matches(name.strip().lower(), unused, n=1, cutoff=0.8)
         if matches:
             raise ValueError(
                 f"{source} has a column {as_written(name)}: did you mean {matches[0]!r}?"
             )
-    count_names = [name for name in ("n_better", "n_tied") if name in names]
-    schema = "user, and either rank or n_better and n_tied"
-    if "rank" in names and count_names:
-        raise ValueError(
-            f"{source} must have either a column rank or n_better and n_tied, got {columns}"
-        )
+
+
+def _absent(names: list[Any]) -> list[str]:
+    """Necessary columns that are not there."""
+    counts = [] if "rank" in names else ["n_better", "n_tied"]
+    if not set(counts) & set(names):
+        counts = ["rank"]
     user_optional = "count" in names and not {"item", "instance"} & set(names)
-    absent = [] if "user" in names or user_optional else ["user"]
-    if "rank" not in names:
-        absent += (
-            [key for key in ("n_better", "n_tied") if key not in names] if count_names else ["rank"]
-        )
-    if absent:
-        matches = difflib.get_close_matches(absent[0], map(str, names), n=1, cutoff=0.3)
-        hint = f" (is it {as_written(matches[0])}?)" if matches and matches[0] not in INPUT else ""
-        if "rank" in absent and "position" in names:
-            hint = " (if it is position, --first-rank 0 or 1 says which position is the best)"
-        raise ValueError(
-            f"{source} must have the columns {schema}: there is no {absent[0]}{hint}, got {columns}"
-        )
+    needed = counts if user_optional else ["user", *counts]
+    return [name for name in needed if name not in names]
+
+
+def _hint(absent: list[str], names: list[Any]) -> str:
+    """Which column may be the first absent one, in brackets."""
+    if "rank" in absent and "position" in names:
+        return " (if it is position, --first-rank 0 or 1 says which position is the best)"
+    matches = difflib.get_close_matches(absent[0], map(str, names), n=1, cutoff=0.3)
+    return f" (is it {as_written(matches[0])}?)" if matches and matches[0] not in INPUT else ""
 
 
 class Place(str):

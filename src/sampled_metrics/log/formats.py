@@ -144,24 +144,20 @@ def lists(path: Path) -> pd.DataFrame | None:
         lines = data.decode("ascii").splitlines()
     except (OSError, EOFError, ValueError):  # not text, or not whole: the reader of tables says so
         return None
-    first = next((line.strip() for line in lines if line.strip()), "")
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    first = numbered[0][1].strip() if numbered else ""
     pattern = next((pattern for pattern in _LISTS if re.fullmatch(pattern, first)), None)
     if pattern is None:
         return None
-    found = []
-    for number, line in enumerate(lines, start=1):
+    users, drawn = [], []
+    for number, line in numbered:
         match = re.fullmatch(pattern, line)
-        if match is not None:
-            found.append(match.groups())
-        elif line.strip():
+        if match is None:
             raise ValueError(
                 f"{named(path)} must have lines like its first, a user and then items, got "
                 f"{as_written(shortened(line))} in line {number}"
             )
-    drawn = [items.split() for _, items in found]
-    return pd.DataFrame(
-        {
-            "user": np.repeat([int(user) for user, _ in found], [len(each) for each in drawn]),
-            "item": [int(item) for each in drawn for item in each],
-        }
-    )
+        users.append(int(match[1]))
+        drawn.append(match[2].split())
+    items = [int(item) for each in drawn for item in each]
+    return pd.DataFrame({"user": np.repeat(users, list(map(len, drawn))), "item": items})

@@ -199,27 +199,17 @@ def refuse_sample(scores: Any, targets: NDArray[Any], mask: NDArray[np.bool_] | 
     or booleans.
     """
     xp: Any = namespace(scores) or np
-    low, n_rows, n_columns = float(xp.min(scores)), *map(int, scores.shape)
+    low, n_columns = float(xp.min(scores)), int(scores.shape[1])
     if mask is None and low > _FAR_BELOW:
         return
-    is_unscored = np.zeros((n_rows, n_columns), bool)
+    is_unscored = np.zeros(tuple(map(int, scores.shape)), bool)
     if low <= _FAR_BELOW:
         is_unscored = on_host(scores == low)
     is_left_out = is_unscored if mask is None else is_unscored | ~mask
-    kept = n_columns - np.count_nonzero(is_left_out, axis=1)
-    middle = float(np.median(kept))
-    is_few = middle < 0.5 * n_columns
-    is_same = n_rows > 1 and bool((is_left_out == is_left_out[0]).all())
-    is_equal = n_rows > 1 and kept.min() == kept.max() and middle <= 0.9 * n_columns
-    relevant = np.nonzero(targets) if targets.ndim == 2 else (np.arange(n_rows), targets)
-    is_cut = is_unscored[relevant]
-    if is_cut.any() and (is_few or low == -np.inf):
-        raise ValueError(
-            f"scores must hold those of the relevant items, got {low:g} for the one in row "
-            f"{int(relevant[0][int(np.argmax(is_cut))])} ({np.count_nonzero(is_cut):,} of "
-            f"{is_cut.size:,}), as in lists of the best k: score all items, or all candidates"
-        )
-    if not is_few and (is_same or not is_equal):
+    middle = float(np.median(n_columns - np.count_nonzero(is_left_out, axis=1)))
+    if middle < 0.5 * n_columns or low == -np.inf:
+        _refuse_cut(is_unscored, targets, low)
+    if not _are_few_or_equal(is_left_out):
         return
     words = ["False in mask"] * (mask is not None) + [f"{low:g}"] * bool(is_unscored.any())
     raise ValueError(
@@ -228,6 +218,30 @@ def refuse_sample(scores: Any, targets: NDArray[Any], mask: NDArray[np.bool_] | 
         "candidates alone, with protocol, or read them by readers.recbole_scores or from_scores; "
         f"if no other item is a candidate, say n_items={n_columns}"
     )
+
+
+def _refuse_cut(is_unscored: NDArray[np.bool_], targets: NDArray[Any], low: float) -> None:
+    """Refuse a relevant item without a score."""
+    every_row = np.arange(len(targets))
+    relevant = np.nonzero(targets) if targets.ndim == 2 else (every_row, targets)
+    is_cut = is_unscored[relevant]
+    if is_cut.any():
+        raise ValueError(
+            f"scores must hold those of the relevant items, got {low:g} for the one in row "
+            f"{int(relevant[0][int(np.argmax(is_cut))])} ({np.count_nonzero(is_cut):,} of "
+            f"{is_cut.size:,}), as in lists of the best k: score all items, or all candidates"
+        )
+
+
+def _are_few_or_equal(is_left_out: NDArray[np.bool_]) -> bool:
+    """Whether rows have few candidates, or equally many and not the same."""
+    n_rows, n_columns = is_left_out.shape
+    kept = n_columns - np.count_nonzero(is_left_out, axis=1)
+    middle = float(np.median(kept))
+    if middle < 0.5 * n_columns:
+        return True
+    is_equal = n_rows > 1 and kept.min() == kept.max() and middle <= 0.9 * n_columns
+    return bool(is_equal and not (is_left_out == is_left_out[0]).all())
 
 
 def refuse_batch(n_columns: int, targets: IntArray) -> None:

@@ -7,7 +7,7 @@ many the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,33 +180,10 @@ def read_log(
     >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
     (2, 4, 8)
     """
-    for name, flag in (
-        ("replacement", replacement),
-        ("shared_negatives", shared_negatives),
-        ("fixed_sample_size", fixed_sample_size),
-    ):
-        if not isinstance(flag, (bool, np.bool_, type(None))):
-            raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
-    if fixed_sample_size and isinstance(protocol, Adaptive):
-        raise ValueError(
-            "fixed_sample_size=True must be left out with an adaptive design, whose sample sizes "
-            "depend on the ranking"
-        )
+    _check_flags(replacement, shared_negatives, fixed_sample_size, protocol)
     if protocol is not None:
         options = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
-        for name, option in options.items():
-            if option is not None:
-                raise ValueError(
-                    f"{name} must be left out with a protocol, got {as_written(option)}"
-                )
-        if not isinstance(protocol, (Protocol, Adaptive)):
-            raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
-        if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
-            raise ValueError(
-                f"protocol must have one n_items and one relevant item, got {protocol!r}"
-            )
-        n_items, replacement = protocol.n_items, protocol.replacement
-        n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
+        n_items, n_negatives, replacement = _stated(protocol, options)
     if isinstance(source, str) and source == "bundled":
         source, replacement = _bundled(replacement), False
     attrs = getattr(source, "attrs", {})  # what readers record
@@ -220,19 +197,12 @@ def read_log(
                 "drawn for each user in the end"
             ) from None
         raise
-    stored = log.protocol
     one_round = isinstance(protocol, Adaptive) and protocol.first == protocol.most
     if isinstance(protocol, (Weighted, Adaptive)) and not one_round:
-        stored = protocol
-    shown = "users have nearly the same negatives" if attrs.get("shared_negatives") else ""
-    if "negatives" in attrs and not shown and isinstance(stored, Uniform):
-        shown = _not_independent(log, Drawn(*attrs["negatives"]))
-    if shown and shared_negatives is False and not _is_complete(log):
-        raise ValueError(f"shared_negatives must be True, got False: {shown}")
+        log = replace(log, protocol=protocol)
     log = replace(
         log,
-        protocol=stored,
-        shared_negatives=bool(shown if shared_negatives is None else shared_negatives),
+        shared_negatives=_are_shared(log, attrs, shared_negatives),
         fixed_sample_size=bool(fixed_sample_size),
         exact_values=attrs.get("exact_values", {}),
     )
@@ -241,6 +211,47 @@ def read_log(
     elif isinstance(protocol, Weighted):
         _check_weighted(log, protocol)
     return log
+
+
+def _check_flags(
+    replacement: object, shared_negatives: object, fixed_sample_size: object, protocol: object
+) -> None:
+    """Refuse flags that are not truth values, and a fixed sample size of an adaptive design."""
+    for name, flag in (
+        ("replacement", replacement),
+        ("shared_negatives", shared_negatives),
+        ("fixed_sample_size", fixed_sample_size),
+    ):
+        if not isinstance(flag, (bool, np.bool_, type(None))):
+            raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
+    if fixed_sample_size and isinstance(protocol, Adaptive):
+        raise ValueError(
+            "fixed_sample_size=True must be left out with an adaptive design, whose sample sizes "
+            "depend on the ranking"
+        )
+
+
+def _stated(protocol: object, options: Mapping[str, object]) -> tuple[int, int | None, bool]:
+    """The options that a protocol replaces, which must be None, as it states them."""
+    for name, option in options.items():
+        if option is not None:
+            raise ValueError(f"{name} must be left out with a protocol, got {as_written(option)}")
+    if not isinstance(protocol, (Protocol, Adaptive)):
+        raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
+    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
+        raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
+    n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
+    return protocol.n_items, n_negatives, protocol.replacement
+
+
+def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | None) -> bool:
+    """Whether users share their negatives: as told, else as the reader's record shows."""
+    shown = "users have nearly the same negatives" if attrs.get("shared_negatives") else ""
+    if "negatives" in attrs and not shown and isinstance(log.protocol, Uniform):
+        shown = _not_independent(log, Drawn(*attrs["negatives"]))
+    if shown and shared_negatives is False and not _is_complete(log):
+        raise ValueError(f"shared_negatives must be True, got False: {shown}")
+    return bool(shown if shared_negatives is None else shared_negatives)
 
 
 def _of_source(source: Any, sizes: Sizes, replacement: bool | None) -> Log:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,40 @@ _SOME_USERS = 10_000
 #: Numeric user ids index an array directly if their range times the number of recommenders is at
 #: most `_SPARE` times the rows plus `_FREE`; otherwise ids are looked up in a table.
 _SPARE, _FREE = 4, 1 << 26
+
+
+class _Column(NamedTuple):
+    """How many values a column has, and its least and largest number; for text, blank values."""
+
+    n_values: int
+    low: Any
+    high: Any
+
+
+class _Recommenders(NamedTuple):
+    """Names by first appearance, and the SQL for a row's number, with its parameters."""
+
+    names: list[str]
+    sql: str
+    parameters: list[Any]
+
+
+class _Users(NamedTuple):
+    """Labels in order, and the SQL for a row's number, with the join that it needs."""
+
+    labels: range | NDArray[Any]
+    sql: str
+    join: str
+
+
+class _Codes(NamedTuple):
+    """Everything that turns rows into codes and numbers."""
+
+    n_rows: int
+    recommenders: _Recommenders
+    users: _Users
+    numbers: str
+    """SQL for the columns of numbers."""
 
 
 class Scan:
@@ -55,39 +89,54 @@ class Scan:
         plain = all(self.type[name] in types[name] for name in self.at)
         if not plain or {"count", "n_above"} & set(self.at) or "user" not in self.at:
             return None
-        if not self._are_allowed() or not self._take_recommenders() or not self._take_users():
+        codes = self._codes()
+        if codes is None:
             self._refuse_row(unique=False)
             return None
-        log = self._placed()
-        return self._appended() if log is None else log
+        log = self._placed(codes)
+        return self._appended(codes) if log is None else log
 
-    def _are_allowed(self) -> bool:
-        """Whether no value is missing and all numbers are in range, by one aggregate query."""
-        columns = ["count(*)"]
-        for name, column in self.at.items():
-            columns.append(f"count({column})")
-            if self.type[name] in WHOLE:
-                columns += [f"min({column})", f"max({column})"]
-            else:
-                blank = f"count_if(trim({column}) = '')" if name in ("item", "instance") else "0"
-                columns += [blank, "0"]
-        (self.rows, *facts) = self.table.query(f"SELECT {', '.join(columns)} FROM log").fetchone()
-        n_present, low, high = (dict(zip(self.at, facts[i::3], strict=True)) for i in range(3))
-        if not self.rows or set(n_present.values()) != {self.rows}:
-            return False
-        lowest = {**self.ranks, **{key: lowest for key, (_, lowest) in self.sizes.items()}}
-        options = {key: option for key, (option, _) in self.sizes.items() if option is not None}
-        self.first, self.last = low["user"], high["user"]
-        self.cast = {
-            name: "INTEGER" if name in self.ranks and high[name] < 2**30 else "BIGINT"
-            for name in self.numbers
-        }
-        return not any(low[name] for name in self.at if self.type[name] == "VARCHAR") and all(
-            low[name] >= lowest[name]
-            and high[name] <= 2**62
-            and (name not in options or low[name] == high[name] == options[name])
+    def _codes(self) -> _Codes | None:
+        """How rows become codes; None if a value is missing, blank or out of range."""
+        n_rows, columns = self._columns()
+        if not n_rows or not all(
+            column.n_values == n_rows and self._is_allowed(name, column)
+            for name, column in columns.items()
+        ):
+            return None
+        recommenders = self._recommenders(n_rows)
+        users = self._users(columns["user"], n_rows * _SPARE + _FREE, len(recommenders.names))
+        labels: Any = users.labels if self.type["user"] == "VARCHAR" else ()
+        if not all(name.strip() for name in (*recommenders.names, *labels)):
+            return None
+        small = [name for name in self.ranks if columns[name].high < 2**30]
+        numbers = ", ".join(
+            f"{self.at[name]}::{'INTEGER' if name in small else 'BIGINT'} AS {name}"
             for name in self.numbers
         )
+        return _Codes(n_rows, recommenders, users, numbers)
+
+    def _columns(self) -> tuple[int, dict[str, _Column]]:
+        """The number of rows and a summary of each column, by one aggregate query."""
+        parts = ["count(*)"]
+        for name, column in self.at.items():
+            parts.append(f"count({column})")
+            if self.type[name] in WHOLE:
+                parts += [f"min({column})", f"max({column})"]
+            else:
+                blank = f"count_if(trim({column}) = '')" if name in ("item", "instance") else "0"
+                parts += [blank, "0"]
+        (n_rows, *values) = self.table.query(f"SELECT {', '.join(parts)} FROM log").fetchone()
+        summaries = map(_Column, values[::3], values[1::3], values[2::3])
+        return n_rows, dict(zip(self.at, summaries, strict=True))
+
+    def _is_allowed(self, name: str, column: _Column) -> bool:
+        """Whether all numbers are in range, or no text is blank."""
+        if name not in self.numbers:
+            return self.type[name] in WHOLE or not column.low
+        option, lowest = self.sizes.get(name, (None, self.ranks.get(name)))
+        is_option = option is None or column.low == column.high == option
+        return bool(is_option and lowest <= column.low and column.high <= 2**62)
 
     def _refuse_row(self, unique: bool) -> None:
         """Name the first row with invalid values, reading in blocks.
@@ -106,59 +155,56 @@ class Scan:
                 check_ranges(columns, ones, ones, self.replacement, len(frame), locator(place))
             n_read += len(frame)
 
-    def _take_recommenders(self) -> bool:
-        """Number recommenders by first appearance; False if a name is blank."""
-        self.recommenders, self.recommender, self.given = ["recommender"], "0::USMALLINT", []
+    def _recommenders(self, n_rows: int) -> _Recommenders:
+        """Number recommenders by first appearance."""
         if "recommender" not in self.at:
-            return True
+            return _Recommenders(["recommender"], "0::USMALLINT", [])
         column = f"{self.at['recommender']}::VARCHAR"
         rows = self.table.query(f"SELECT DISTINCT {column} FROM log").fetchall()
         names = sorted(name for (name,) in rows)
         order: dict[int, None] = {}
         place = f"SELECT list_position(?, {column})::USMALLINT AS k FROM log"
-        for part in self.table.arrays(place, [names], self.rows):
+        for part in self.table.arrays(place, [names], n_rows):
             numbers, first = np.unique(part["k"], return_index=True)
             order |= dict.fromkeys(numbers[np.argsort(first)].tolist())
             if len(order) == len(names):
                 break
-        self.recommenders = [names[number - 1] for number in order]
-        self.recommender = f"(list_position(?, {column}) - 1)::USMALLINT"
-        self.given = [self.recommenders]
-        return all(name.strip() for name in names)
+        names = [names[number - 1] for number in order]
+        return _Recommenders(names, f"(list_position(?, {column}) - 1)::USMALLINT", [names])
 
-    def _take_users(self) -> bool:
-        """Number the users, by subtraction if ids are dense; False if a name is blank."""
-        column, self.joined = self.at["user"], ""
+    def _users(self, ids: _Column, most_cells: int, n_recommenders: int) -> _Users:
+        """Number users, by subtraction if ids are dense, else by a table kept in the database."""
+        column = self.at["user"]
         if self.type["user"] != "VARCHAR":
-            span = self.last - self.first + 1
-            if len(self.recommenders) * span <= _SPARE * self.rows + _FREE and self.last < 2**62:
-                self.users: range | NDArray[Any] = range(self.first, self.last + 1)
-                self.user = f"({column}::BIGINT - {self.first})"
-                return True
+            first, last = ids.low, ids.high
+            if n_recommenders * (last - first + 1) <= most_cells and last < 2**62:
+                return _Users(range(first, last + 1), f"({column}::BIGINT - {first})", "")
         self.table.keep(
             "users",
             "SELECT label, row_number() OVER (ORDER BY label) - 1 AS place "
             f"FROM (SELECT DISTINCT {column} AS label FROM log)",
         )
         labels = self.table.query("SELECT label FROM users ORDER BY place").fetchnumpy()["label"]
-        self.users = np.asarray(labels)
-        self.user, self.joined = "users.place", f"JOIN users ON {column} = users.label"
-        return self.type["user"] != "VARCHAR" or all(name.strip() for name in self.users)
+        return _Users(np.asarray(labels), "users.place", f"JOIN users ON {column} = users.label")
 
-    def _select(self, extra_sql: str = "", order: str = "") -> Any:
-        """Blocks of recommender codes, user codes, and number columns."""
-        numbers = ", ".join(
-            f"{self.at[name]}::{self.cast[name]} AS {name}" for name in self.numbers
+    def _blocks(
+        self, codes: _Codes, extra_sql: str = "", order: str = ""
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Blocks of rows: codes of recommender and user, and columns of numbers."""
+        recommenders, users = codes.recommenders, codes.users
+        query = (
+            f'SELECT {recommenders.sql} AS recommender, {users.sql} AS "user", '
+            f"{codes.numbers}{extra_sql} FROM log {users.join} {order}"
         )
-        query = f"SELECT {self.recommender} AS r, {self.user} AS u, {numbers}{extra_sql} FROM log"
-        for columns in self.table.arrays(f"{query} {self.joined} {order}", self.given, self.rows):
-            yield columns.pop("r"), columns.pop("u"), {**columns, **self.same}
+        return self.table.arrays(query, recommenders.parameters, codes.n_rows)
 
-    def _placed(self) -> Log | None:
+    def _placed(self, codes: _Codes) -> Log | None:
         """The log if no user has two rows with a recommender; else None."""
-        builder = Builder(self.recommenders, self.users)
-        rows = checked = 0
-        for recommender, user, columns in self._select():
+        builder = Builder(codes.recommenders.names, codes.users.labels)
+        n_rows = checked = 0
+        for columns in self._blocks(codes):
+            recommender, user = columns.pop("recommender"), columns.pop("user")
+            columns |= self.same
             if "rank" in columns:
                 columns["n_better"] = columns.pop("rank") - 1
                 columns["n_tied"] = np.zeros(1, dtype=np.int64)
@@ -167,12 +213,12 @@ class Scan:
                 user,
                 {name: _without_repeats(column) for name, column in columns.items()},
             )
-            rows += user.size
-            if rows >= 2 * checked:  # logs with several rows of a user usually show it soon
-                checked = rows
-                if builder.placed < rows:
+            n_rows += user.size
+            if n_rows >= 2 * checked:  # logs with several rows of a user usually show it soon
+                checked = n_rows
+                if builder.placed < n_rows:
                     return None
-        if builder.placed < self.rows:
+        if builder.placed < n_rows:
             return None
         kinds, ones = builder.kinds, np.ones(1, dtype=np.int64)
         size = kinds["n_items"].size
@@ -183,45 +229,36 @@ class Scan:
             raise
         return builder.log(self.replacement)
 
-    def _appended(self) -> Log:
+    def _appended(self, codes: _Codes) -> Log:
         """The log of users with several rows, which DuckDB sorts."""
         if not says_instances(self.names) and not set(self.names) <= set(INPUT):
             self._check_pooling()
-        counts = f"SELECT {self.recommender} AS r, count(*) FROM log GROUP BY r"
-        rows = dict(self.table.query(counts, self.given).fetchall())
-        row_counts = [rows[number] for number in range(len(self.recommenders))]
-        builder = Builder(self.recommenders, self.users, row_counts)
-        extra_sql, keys = "", ["r", "u"]
-        for name in ("instance", "item"):
-            if name in self.at:
-                column = self.at[name]
-                expression = f"hash({column})" if self.type[name] == "VARCHAR" else column
-                extra_sql += f", {expression} AS {name}"
-                keys += [column] if name == "instance" else []
-        order = f"ORDER BY {', '.join([*keys, *(self.at[name] for name in self.ranks)])}"
-        carried: dict[str, NDArray[Any]] = {}
-        for recommender, user, columns in self._select(extra_sql, order):
-            columns = {"recommender": recommender, "user": user, **columns}
-            block = {name: values for name, values in columns.items() if name not in self.same}
-            if carried:
-                block = {name: np.append(carried[name], values) for name, values in block.items()}
-            recommenders, user = block["recommender"], block["user"]
-            # The next block may have more rows of the last user.
-            is_before = (recommenders != recommenders[-1]) | (user != user[-1])
-            cut = int(np.flatnonzero(is_before)[-1]) + 1 if is_before[0] else 0
-            carried = {name: column[cut:] for name, column in block.items()}
-            if cut:
-                self._append(builder, {name: column[:cut] for name, column in block.items()})
-        self._append(builder, carried)
+        recommenders, labels = codes.recommenders, codes.users.labels
+        counts = f"SELECT {recommenders.sql} AS r, count(*) FROM log GROUP BY r ORDER BY r"
+        rows = self.table.query(counts, recommenders.parameters).fetchall()
+        builder = Builder(recommenders.names, labels, [n_rows for _, n_rows in rows])
+        for block in _whole_users(self._sorted(codes)):
+            self._append(builder, codes, block)
         return builder.log(self.replacement)
 
-    def _append(self, builder: Builder, rows: Mapping[str, NDArray[Any]]) -> None:
+    def _sorted(self, codes: _Codes) -> Iterator[dict[str, NDArray[Any]]]:
+        """Blocks of rows by recommender, user, instance and rank, with codes of these and items."""
+        labels = {name: self.at[name] for name in ("instance", "item") if name in self.at}
+        extra_sql = "".join(
+            f", {f'hash({column})' if self.type[name] == 'VARCHAR' else column} AS {name}"
+            for name, column in labels.items()
+        )
+        keys = [self.at[name] for name in ("instance", *self.ranks) if name in self.at]
+        return self._blocks(codes, extra_sql, f"ORDER BY {', '.join(['1', '2', *keys])}")
+
+    def _append(self, builder: Builder, codes: _Codes, rows: dict[str, NDArray[Any]]) -> None:
         """Append rows of complete users; on an error, name the row in the source."""
 
         def where(is_invalid: NDArray[np.bool_]) -> tuple[int, str]:
             row = int(np.argmax(is_invalid))
             self._refuse_user(
-                self.recommenders[rows["recommender"][row]], self.users[rows["user"][row]]
+                codes.recommenders.names[rows["recommender"][row]],
+                codes.users.labels[rows["user"][row]],
             )
             return row, self.table.name
 
@@ -248,6 +285,23 @@ class Scan:
         name = self.table.name
         keys = {key: key_of(frame, key, name) for key in ("recommender", "user")}
         check_pooling(frame, keys, name)
+
+
+def _whole_users(
+    blocks: Iterable[dict[str, NDArray[Any]]],
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Sorted blocks, cut where a user ends: the next one may have more rows of the last user."""
+    carried: dict[str, NDArray[Any]] = {}
+    for block in blocks:
+        if carried:
+            block = {name: np.append(carried[name], values) for name, values in block.items()}
+        recommender, user = block["recommender"], block["user"]
+        is_before = (recommender != recommender[-1]) | (user != user[-1])
+        cut = int(np.flatnonzero(is_before)[-1]) + 1 if is_before[0] else 0
+        carried = {name: column[cut:] for name, column in block.items()}
+        if cut:
+            yield {name: column[:cut] for name, column in block.items()}
+    yield carried
 
 
 def _without_repeats(column: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,6 @@ import codecs
 import csv
 import glob
 import gzip
-import io
 import re
 import sys
 import tempfile
@@ -277,13 +276,7 @@ def _part(
     file_type = "whole Parquet" if is_parquet else "JSON" if is_json(copy) else "CSV"
     try:
         if is_parquet:
-            reader = "read_parquet(?, hive_partitioning = false)"
-            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(copy)]])
-            names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
-            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
-            schema_names = [name for (name,) in schema.fetchall()][1:]
-            if len(schema_names) == len(names):  # otherwise some columns are nested
-                names = schema_names
+            reader, names, types = _parquet_reader(connection, copy)
         elif file_type == "JSON":
             reader, names, types = json_reader(connection, copy)
         else:
@@ -292,14 +285,24 @@ def _part(
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
         raise ValueError(f"{path} must be a {file_type} file, got: {_reason(problem)}") from None
-    all_names = *(name for name in names if name not in keys), *keys
-    if len(all_names) < len(names) + len(keys):
+    if keys.keys() & set(names):
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    all_types = *types, *["VARCHAR"] * len(keys)
+    all_names, all_types = (*names, *keys), (*types, *["VARCHAR"] * len(keys))
     values = tuple(keys.values())
     return _Part(path, copy, reader, all_names, all_types, values, is_csv=file_type == "CSV")
+
+
+def _parquet_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]:
+    """The SQL that reads a Parquet file, and its columns with their types."""
+    reader = "read_parquet(?, hive_partitioning = false)"
+    columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]]).fetchall()
+    names, types, *_ = map(list, zip(*columns, strict=True))
+    schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(path)])
+    schema_names = [name for (name,) in schema.fetchall()][1:]
+    # DuckDB renames columns that differ in case alone. With nested columns the schema is longer.
+    return reader, schema_names if len(schema_names) == len(names) else names, types
 
 
 def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, list[str], list[str]]:
@@ -311,17 +314,10 @@ def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, lis
     options += "'gzip'" if gzipped else "'none'"
     # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
-    with suppress(_import_duckdb().Error):
-        sample = sample_size if plain else -1
-        sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample})"
-        ((sniffed,),) = connection.execute(sniff, [str(path)]).fetchall()
-        if len(sniffed) == len(names) and sample_size:
-            types, padded = [column["type"] for column in sniffed], ""
-    for i, name in enumerate(names):
-        if meaning(name) == "recommender" or (
-            types[i] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
-        ):
-            types[i] = "VARCHAR"
+    sniffed = _sniffed(connection, path, options, sample_size if plain else -1)
+    if len(sniffed) == len(names) and sample_size:
+        types, padded = sniffed, ""
+    types = list(map(_type_of, names, types))
     if odd:
         types = _with_text(connection, path, f"{options}, auto_detect = false", types)
     columns = ", ".join(f"'k{i}': '{sql_type}'" for i, sql_type in enumerate(types))
@@ -332,6 +328,21 @@ def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, lis
     if padded:
         connection.execute(f"SELECT count(*) FROM {reader}", [[str(path)]])
     return reader, names, types
+
+
+def _sniffed(connection: Any, path: Path, options: str, sample_size: int) -> list[str]:
+    """The types that DuckDB infers; none if it cannot."""
+    sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample_size})"
+    with suppress(_import_duckdb().Error):
+        ((columns,),) = connection.execute(sniff, [str(path)]).fetchall()
+        return [column["type"] for column in columns]
+    return []
+
+
+def _type_of(name: str, sql_type: str) -> str:
+    """Names of recommenders are text, and so are labels with a decimal point."""
+    labels = ("recommender", "user", "item", "instance")[: 4 if sql_type == "DOUBLE" else 1]
+    return "VARCHAR" if meaning(name) in labels else sql_type
 
 
 def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> list[str]:
@@ -354,43 +365,13 @@ def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> l
 def _csv_names(path: Path, open_file: Any) -> tuple[list[str], str, int, bool, bool]:
     """The column names of a CSV file, their separator, the empty lines before them, and two facts.
 
-    The first fact is whether no value contains "." or "_": DuckDB would round 2.5 to an integer
-    and read 1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would
-    explain badly.
+    The first fact is whether no value contains "." or "_", the second whether any contains one of
+    `_ODD`. Refuse what DuckDB would explain badly.
     """
-    decoder, n_read, last_bytes = codecs.getincrementaldecoder("utf-8")(), 0, b""
-    marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
     with open_file(path, "rb") as file:
-        while block := file.read(1 << 20):
-            if b"\0" in block:
-                raise ValueError("a null character, as in UTF-16 or in a file that is no text")
-            ends = block.replace(b"\r", b"\n")
-            length += len(block) if (end := ends.find(b"\n")) < 0 else end
-            if length > _MOST_BYTES:
-                raise ValueError(f"more than {_MOST_BYTES:,} bytes in line {number:,}")
-            if end >= 0:
-                number, length = number + block.count(b"\n"), len(block) - 1 - ends.rfind(b"\n")
-            n_undecoded = len(decoder.getstate()[0])
-            try:
-                decoder.decode(block)
-            except UnicodeDecodeError as problem:
-                byte = n_read - n_undecoded + problem.start + 1
-                raise ValueError(f"text that is not UTF-8, from byte {byte} on") from None
-            odd = odd or any(part in (last_bytes + block).lower() for part in _ODD)
-            n_read, last_bytes = n_read + len(block), block[-2:]
-            marks += block.count(b".") + block.count(b"_")
-    skipped = 0
-    with open_file(path, "rb") as file:
-        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        try:
-            for names in csv.reader(lines):
-                if any(name.strip() for name in names):
-                    break
-                skipped += 1
-            else:
-                raise ValueError("an empty file")
-        except csv.Error as problem:
-            raise ValueError(str(problem)) from None
+        marks, odd, last_byte = _checked_text(file)
+    with open_file(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        names, skipped = _header(lines)
     if len(names) > _MOST_COLUMNS:
         raise ValueError(
             f"{len(names):,} columns: keep the columns of a log, or {_MOST_COLUMNS:,} at most"
@@ -398,13 +379,52 @@ def _csv_names(path: Path, open_file: Any) -> tuple[list[str], str, int, bool, b
     separator = next((mark for mark in ";\t" if len(names) == 1 and mark in names[0]), ",")
     if separator != ",":
         (names,) = csv.reader(names, delimiter=separator)
-    if last_bytes[-1:] not in (b"\n", b"\r"):
+    if last_byte not in (b"\n", b"\r"):
         raise ValueError(
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
     name_marks = sum(name.count(".") + name.count("_") for name in names)
     return names, separator, skipped, marks == name_marks, odd
+
+
+def _checked_text(file: Any) -> tuple[int, bool, bytes]:
+    """How many "." and "_" a file has, whether it has one of `_ODD`, and its last byte.
+
+    DuckDB would round 2.5 to an integer and read 1_0 as 10. Refuse what is no text, and long lines.
+    """
+    decoder, n_read, last_bytes = codecs.getincrementaldecoder("utf-8")(), 0, b""
+    marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
+    while block := file.read(1 << 20):
+        if b"\0" in block:
+            raise ValueError("a null character, as in UTF-16 or in a file that is no text")
+        ends = block.replace(b"\r", b"\n")
+        length += len(block) if (end := ends.find(b"\n")) < 0 else end
+        if length > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES:,} bytes in line {number:,}")
+        if end >= 0:
+            number, length = number + block.count(b"\n"), len(block) - 1 - ends.rfind(b"\n")
+        n_undecoded = len(decoder.getstate()[0])
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError as problem:
+            byte = n_read - n_undecoded + problem.start + 1
+            raise ValueError(f"text that is not UTF-8, from byte {byte} on") from None
+        odd = odd or any(part in (last_bytes + block).lower() for part in _ODD)
+        n_read, last_bytes = n_read + len(block), block[-2:]
+        marks += block.count(b".") + block.count(b"_")
+    return marks, odd, last_bytes[-1:]
+
+
+def _header(lines: Any) -> tuple[list[str], int]:
+    """The first line that is not empty, split at commas, and the number of lines before it."""
+    try:
+        for skipped, names in enumerate(csv.reader(lines)):
+            if any(name.strip() for name in names):
+                return names, skipped
+    except csv.Error as problem:
+        raise ValueError(str(problem)) from None
+    raise ValueError("an empty file")
 
 
 def _reason(problem: BaseException) -> str:
@@ -509,39 +529,33 @@ def files(source: object, any_suffix: bool = False) -> Files | None:
 
     Of a folder only CSV and Parquet files count, unless `any_suffix`.
     """
-    if isinstance(source, (str, Path)):
-        name, locations = str(source), [source]
-    elif isinstance(source, Sequence) and source:
-        locations = list(source)
-        if not all(isinstance(location, (str, Path)) for location in locations):
-            return None
-        name = listed(locations)
-    else:
+    locations: Any = [source] if isinstance(source, (str, Path)) else source
+    if not isinstance(locations, Sequence) or not locations:
         return None
-    paths: list[Path] = []
-    for location in locations:
-        path = Path(location)
-        matches = [path]
-        if "\0" in str(location) or path.is_file():
-            pass
-        elif path.is_dir():
-            matches = sorted(
-                file
-                for file in path.rglob("*")
-                if file.is_file() and _is_part(file, path, any_suffix)
-            )
-        elif _PATTERN.search(str(location)):
-            matches = sorted(
-                file
-                for file in map(Path, glob.glob(str(location), recursive=True))
-                if file.is_file()
-            )
-        if not matches:
-            kinds = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
-            raise ValueError(f"{path} must hold {kinds}, got none")
-        paths += matches
+    if not all(isinstance(location, (str, Path)) for location in locations):
+        return None
+    paths = [path for location in locations for path in _matches(location, any_suffix)]
     roots = [Path(location) for location in locations]
+    name = str(source) if locations is not source else listed(locations)
     return Files(name, paths, [_keys(path, roots) for path in paths])
+
+
+def _matches(location: str | Path, any_suffix: bool) -> list[Path]:
+    """The files that one path, folder or pattern names; a path as it is if there is none."""
+    path = Path(location)
+    if "\0" in str(location) or path.is_file():
+        return [path]
+    if path.is_dir():
+        matches = [file for file in path.rglob("*") if _is_part(file, path, any_suffix)]
+    elif _PATTERN.search(str(location)):
+        matches = list(map(Path, glob.glob(str(location), recursive=True)))
+    else:
+        return [path]
+    matches = sorted(file for file in matches if file.is_file())
+    if not matches:
+        kinds = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
+        raise ValueError(f"{path} must hold {kinds}, got none")
+    return matches
 
 
 def _is_part(path: Path, folder: Path, any_suffix: bool) -> bool:

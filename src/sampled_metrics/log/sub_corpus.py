@@ -90,56 +90,12 @@ def sub_corpus(
 
     relevant = judged[judged["rel"] > 0]
     codes, documents = pd.factorize(rows["document"])
-    n_documents = len(documents)
-    is_text = isinstance(corpus_size, str)
-    is_several = isinstance(corpus_size, Sequence) and not is_text and len(corpus_size) > 0
-    sizes: Any = corpus_size if is_several else (corpus_size,)
-    size, *larger = sorted({integer(one, "corpus_size", 2) for one in sizes})
-    if size < n_documents:
-        raise ValueError(
-            f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
-            f"{size:,}"
-        )
-    if size == n_documents and not larger:
-        raise ValueError(
-            f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with all "
-            "documents ranked the reported metrics are exact"
-        )
+    size, *larger = _corpus_sizes(corpus_size, len(documents), source)
     queries = pd.unique(rows["query"])
-    without = pd.Index(queries).difference(pd.Index(relevant["query"].unique()), sort=False)
-    if len(without):
-        raise ValueError(
-            f"each query must have a relevant document in the qrels, got none for query "
-            f"{_name(without[0])} ({len(without)} of {len(queries)} queries): leave such queries "
-            f"out of {source}"
-        )
-    is_kept = documents.isin(relevant["document"]) | documents.isin(list(kept))
-    absent = [document for document in kept if document not in documents]
-    if absent:
-        raise ValueError(
-            f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {source} "
-            "does not rank"
-        )
-    n_sampled = int(n_documents - is_kept.sum())
-    if n_sampled < 2:
-        raise ValueError(
-            f"the sub-corpus must hold at least 2 sampled documents, got {n_sampled} beside "
-            f"{int(is_kept.sum()):,} that were kept on purpose"
-        )
+    _check_answered(queries, relevant, source)
+    is_kept = _is_kept(documents, relevant, kept, source)
     is_answered = relevant["query"].isin(queries)
-    answered = relevant[is_answered]
-    places = documents.get_indexer(pd.Index(answered["document"]))
-    if (places < 0).any():
-        row = answered.iloc[int(np.argmax(places < 0))]
-        raise ValueError(
-            f"{source} must rank every relevant document, got none of document "
-            f"{_name(row['document'])} of query {_name(row['query'])} ({(places < 0).sum()} of "
-            f"{len(places)} are missing): the sub-corpus must keep them all"
-        )
-    gains = {
-        query: (places[index], answered["rel"].to_numpy(float)[index])
-        for query, index in answered.groupby("query", sort=False, observed=True).indices.items()
-    }
+    gains = _gains(relevant[is_answered], documents, source)
     orders = {}
     for name, run in rows.assign(document=codes).groupby("system", sort=False, observed=True):
         by_query = run.groupby("query", sort=False, observed=True).indices
@@ -159,15 +115,79 @@ def sub_corpus(
         ]  # fmt: skip
     left_out = relevant.loc[~is_answered, "query"].nunique()
     note = f"{left_out:,} queries of the qrels are left out: {source} does not rank for them"
-    return SubCorpus(
-        size,
-        int(is_kept.sum()),
-        n_sampled,
-        tuple(map(str, queries)),
-        orders,
-        (note,) * bool(left_out),
-        tuple(larger),
-    )
+    n_kept = int(is_kept.sum())
+    names, notes = tuple(map(str, queries)), (note,) * bool(left_out)
+    return SubCorpus(size, n_kept, len(documents) - n_kept, names, orders, notes, tuple(larger))
+
+
+def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: str) -> list[int]:
+    """Sizes of the corpus in order, checked to exceed the ranked documents."""
+    is_text = isinstance(corpus_size, str)
+    is_several = isinstance(corpus_size, Sequence) and not is_text and len(corpus_size) > 0
+    given: Any = corpus_size if is_several else (corpus_size,)
+    sizes = sorted({integer(size, "corpus_size", 2) for size in given})
+    if sizes[0] < n_documents:
+        raise ValueError(
+            f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
+            f"{sizes[0]:,}"
+        )
+    if sizes == [n_documents]:
+        raise ValueError(
+            f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with all "
+            "documents ranked the reported metrics are exact"
+        )
+    return sizes
+
+
+def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
+    """Refuse a query without a relevant document."""
+    answered = set(relevant["query"])
+    without = [query for query in queries if query not in answered]
+    if without:
+        raise ValueError(
+            f"each query must have a relevant document in the qrels, got none for query "
+            f"{_name(without[0])} ({len(without)} of {len(queries)} queries): leave such queries "
+            f"out of {source}"
+        )
+
+
+def _is_kept(
+    documents: pd.Index, relevant: pd.DataFrame, kept: Collection[object], source: str
+) -> np.ndarray:
+    """Which documents of the sub-corpus were kept on purpose; the others are the sample."""
+    is_kept = documents.isin(relevant["document"]) | documents.isin(list(kept))
+    absent = [document for document in kept if document not in documents]
+    if absent:
+        raise ValueError(
+            f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {source} "
+            "does not rank"
+        )
+    n_kept = int(is_kept.sum())
+    if len(documents) - n_kept < 2:
+        raise ValueError(
+            f"the sub-corpus must hold at least 2 sampled documents, got {len(documents) - n_kept} "
+            f"beside {n_kept:,} that were kept on purpose"
+        )
+    return is_kept
+
+
+def _gains(
+    relevant: pd.DataFrame, documents: pd.Index, source: str
+) -> dict[Any, tuple[IntArray, FloatArray]]:
+    """For each query its relevant documents, as codes, and their relevance."""
+    import pandas as pd
+
+    places = documents.get_indexer(pd.Index(relevant["document"]))
+    if (places < 0).any():
+        row = relevant.iloc[int(np.argmax(places < 0))]
+        raise ValueError(
+            f"{source} must rank every relevant document, got none of document "
+            f"{_name(row['document'])} of query {_name(row['query'])} ({(places < 0).sum()} of "
+            f"{len(places)} are missing): the sub-corpus must keep them all"
+        )
+    rel = relevant["rel"].to_numpy(float)
+    rows = relevant.groupby("query", sort=False, observed=True).indices
+    return {query: (places[index], rel[index]) for query, index in rows.items()}
 
 
 def _scores(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,11 +36,7 @@ def count_on_cluster(
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         portable_job = _portable(job, Path(scratch) if local else None)
 
-        def rows_of(source: Source | None, row_index: slice | IntArray) -> Any:
-            """A future of rows of a Dask array; None if each task opens the source itself."""
-            if source is None or not source.lazy:
-                return None
-            return client.compute(arrays.rows(source.values, row_index))
+        rows_of = partial(_future_rows, client)
 
         def begun() -> Any:
             # A task's result is recomputed if its worker dies; scattered data would be lost.
@@ -99,6 +96,13 @@ def count_on_cluster(
         finally:
             with suppress(Exception):
                 client.cancel(list(waiting))
+
+
+def _future_rows(client: Any, source: Source | None, row_index: slice | IntArray) -> Any:
+    """A future of rows of a Dask array; None if each task opens the source itself."""
+    if source is None or not source.lazy:
+        return None
+    return client.compute(arrays.rows(source.values, row_index))
 
 
 def _finished(client: Any, done: Any) -> Iterator[Any]:

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .. import _progress
 from .._validate import IntArray, as_intp, real_scores
 from ..numerics.arrays import like, namespace, on_host
 from . import kernels
@@ -108,7 +107,6 @@ def count_blocks(
     *,
     example: Any,
     fast: kernels.Pass | None = None,
-    progress: bool = False,
 ) -> IntArray:
     """Candidates above each held-out item, and those that tie with it, shape (2, k).
 
@@ -126,8 +124,7 @@ def count_blocks(
             fast = partial(_count_tile, hits=hits)
         count = partial(_count, width=width, count_tile=fast)
     counts = [np.zeros((2, 0), dtype=np.int64)]
-    starts = range(0, places.size, size[0])
-    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
+    for start in range(0, places.size, size[0]):
         block = slice(start, min(start + size[0], places.size))
         band, tile = tiles(block)
         counts.append(count(tile, band, _excluded(places[block], owners[block], seen), n_items))

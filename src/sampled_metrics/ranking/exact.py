@@ -71,8 +71,8 @@ def exact_ranks(
 
     See Also
     --------
-    sampled_metrics.exact_ranks_from_factors : The same without a matrix of scores.
-    sampled_metrics.rank : The same from files, or by any scoring function.
+    sampled_metrics.rank : The same from factors, or by any scoring function, without a matrix of
+        scores.
 
     Examples
     --------

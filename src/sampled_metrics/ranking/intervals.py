@@ -41,7 +41,7 @@ class RankIntervals:
     See Also
     --------
     sampled_metrics.exact_ranks : Rank by a matrix of scores.
-    sampled_metrics.exact_ranks_from_factors : Rank by factors.
+    sampled_metrics.rank : Rank by factors.
     sampled_metrics.RelevantSets : Users with several held-out items.
 
     Examples

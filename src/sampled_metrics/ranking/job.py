@@ -234,6 +234,7 @@ class Job:
         shape = len(distinct), shard.stop - shard.start
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
         rows = self.users.rows(as_index(distinct), computed[0])
+        rows = rows if callable(self.score) else on_host(rows)
         arguments = owners, places, masked, self.tolerance
         if self.items is None:
             own_values, rows = rows[owners, held_out], rows[:, shard]
@@ -263,6 +264,7 @@ class Job:
                 distinct,
             )
         biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
+        part, own_values = on_host(part), on_host(own_values)
         user_factors, item_factors = as_products(rows, part, self.score, biases[0])
         own_factors = as_products(rows[:0], own_values, self.score, biases[1])[1]
         return shard_counts(

@@ -69,10 +69,15 @@ def _compiled(dtype: np.dtype[Any]) -> Compiled | None:
     factor_type = types.float32 if dtype == np.float32 else types.float64
     matrix = types.Array(factor_type, 2, "C", readonly=True)  # also accepts writable arrays
     int_type, float_type = types.int64, types.float64
-    count_types = matrix, matrix, types.boolean[::1], int_type[::1], int_type[::1], int_type[:, ::1]
+    entry_types = int_type[::1], int_type[::1]
+    add_types = matrix, matrix, *entry_types
+    collect_types = matrix, matrix, int_type[::1], *entry_types
     decide_types = matrix, matrix, matrix, int_type[::1], int_type[::1], float_type, float_type
     return Compiled(
-        _kept(numba.njit, counting(dtype), count_types),
+        counting(
+            _kept(numba.njit, adding(dtype), add_types),
+            _kept(numba.njit, collecting(dtype), collect_types),
+        ),
         # The margin allows for sums in any order.
         _kept(numba.njit, deciding, decide_types, fastmath={"reassoc", "contract"}),
     )
@@ -124,16 +129,14 @@ def deciding(
     return order
 
 
-def counting(dtype: np.dtype[Any]) -> Pass:
-    """The counting pass for float32 or float64; plain Python that Numba compiles.
+def counting(add: Callable[..., IntArray], collect: Callable[..., Any]) -> Pass:
+    """The counting pass from :func:`adding` and :func:`collecting`, compiled or not.
 
     It takes a C-ordered tile of scores, the lower and upper bound of each row, which rows are
     unclear, and entries that do not count (each once). It adds to `counts` the scores of each row
     above the upper bound and those not below the lower one, and returns the entries within the
     bounds of unclear rows.
     """
-    # Counters as wide as scores, so that vector registers hold equally many of both.
-    counter = np.int32 if dtype == np.float32 else np.int64
 
     def count(
         scores: NDArray[Any],
@@ -143,6 +146,23 @@ def counting(dtype: np.dtype[Any]) -> Pass:
         out_column: IntArray,
         counts: IntArray,
     ) -> tuple[IntArray, IntArray]:
+        row_counts = add(scores, bounds, out_row, out_column)
+        counts += row_counts
+        n_within = np.where(unclear, row_counts[1] - row_counts[0], 0)
+        rows, columns = collect(scores, bounds, n_within, out_row, out_column)
+        return rows, columns
+
+    return count
+
+
+def adding(dtype: np.dtype[Any]) -> Callable[..., IntArray]:
+    """Scores of each row above the upper bound, and not below the lower; Numba compiles it."""
+    # Counters as wide as scores, so that vector registers hold equally many of both.
+    counter = np.int32 if dtype == np.float32 else np.int64
+
+    def add(
+        scores: NDArray[Any], bounds: NDArray[Any], out_row: IntArray, out_column: IntArray
+    ) -> IntArray:
         n_rows, n_columns = scores.shape
         row_counts = np.empty((2, n_rows), np.int64)
         for row in range(n_rows):
@@ -153,46 +173,59 @@ def counting(dtype: np.dtype[Any]) -> Pass:
                 n_above = counter(n_above + counter(score > high))
                 n_not_below = counter(n_not_below + counter(score >= low))
             row_counts[0, row], row_counts[1, row] = n_above, n_not_below
-        # Excluded entries as a linked list for each row, last entry first.
-        last_entry, entry_before = np.full(n_rows, -1), np.empty(out_row.size, np.int64)
         for entry_index in range(out_row.size):
             row = out_row[entry_index]
             score = scores[row, out_column[entry_index]]
             row_counts[0, row] -= np.int64(score > bounds[1, row])
             row_counts[1, row] -= np.int64(score >= bounds[0, row])
+        return row_counts
+
+    return add
+
+
+def collecting(dtype: np.dtype[Any]) -> Callable[..., tuple[IntArray, IntArray]]:
+    """The entries within the bounds, of rows that have `n_within` of them; Numba compiles it."""
+    counter = np.int32 if dtype == np.float32 else np.int64
+
+    def collect(
+        scores: NDArray[Any],
+        bounds: NDArray[Any],
+        n_within: IntArray,
+        out_row: IntArray,
+        out_column: IntArray,
+    ) -> tuple[IntArray, IntArray]:
+        n_rows, n_columns = scores.shape
+        # Excluded entries as a linked list for each row, last entry first.
+        last_entry, entry_before = np.full(n_rows, -1), np.empty(out_row.size, np.int64)
+        for entry_index in range(out_row.size):
+            row = out_row[entry_index]
             entry_before[entry_index], last_entry[row] = last_entry[row], entry_index
-        size = 0
-        for row in range(n_rows):
-            counts[0, row] += row_counts[0, row]
-            counts[1, row] += row_counts[1, row]
-            if unclear[row]:
-                size += row_counts[1, row] - row_counts[0, row]
-        rows, columns = np.empty(size, np.int64), np.empty(size, np.int64)
+        n_entries = n_within.sum()
+        rows, columns = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
         masked = np.zeros(n_columns, np.bool_)
         size = 0
-        for row in range(n_rows):
-            if unclear[row] and row_counts[0, row] < row_counts[1, row]:
-                entry_index = last_entry[row]
-                while entry_index >= 0:
-                    masked[out_column[entry_index]] = True
-                    entry_index = entry_before[entry_index]
-                low, high = bounds[0, row], bounds[1, row]
-                for start in range(0, n_columns, STRETCH):
-                    stop = min(start + STRETCH, n_columns)
-                    inside = counter(0)
+        for row in np.flatnonzero(n_within):
+            entry_index = last_entry[row]
+            while entry_index >= 0:
+                masked[out_column[entry_index]] = True
+                entry_index = entry_before[entry_index]
+            low, high = bounds[0, row], bounds[1, row]
+            for start in range(0, n_columns, STRETCH):
+                stop = min(start + STRETCH, n_columns)
+                inside = counter(0)
+                for column in range(start, stop):
+                    score = scores[row, column]
+                    inside = counter(inside + counter((score >= low) & (score <= high)))
+                if inside:
                     for column in range(start, stop):
                         score = scores[row, column]
-                        inside = counter(inside + counter((score >= low) & (score <= high)))
-                    if inside:
-                        for column in range(start, stop):
-                            score = scores[row, column]
-                            if score >= low and score <= high and not masked[column]:
-                                rows[size], columns[size] = row, column
-                                size += 1
-                entry_index = last_entry[row]
-                while entry_index >= 0:
-                    masked[out_column[entry_index]] = False
-                    entry_index = entry_before[entry_index]
+                        if score >= low and score <= high and not masked[column]:
+                            rows[size], columns[size] = row, column
+                            size += 1
+            entry_index = last_entry[row]
+            while entry_index >= 0:
+                masked[out_column[entry_index]] = False
+                entry_index = entry_before[entry_index]
         return rows, columns
 
-    return count
+    return collect

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sampled_metrics.numerics.products import Bounds, radius, signs
 from sampled_metrics.ranking import counting
 from sampled_metrics.ranking import kernels as _compiled
-from sampled_metrics.ranking.factors import exact_ranks_from_factors
+
+from ..ranking.by_factors import ranks_by_factors
 
 number = st.floats(-1e100, 1e100, allow_subnormal=True)
 
@@ -73,7 +74,7 @@ def test_ranks_are_those_of_exact_arithmetic(monkeypatch, dtype, most, compiled)
     items[50:60, :2] = items[50:60, 1::-1]  # level, since the user's factors are
     held_out = rng.integers(0, 60, 12)
     monkeypatch.setattr(counting, "_MOST_PAIRS", most)
-    intervals = exact_ranks_from_factors(users, items, held_out, None)
+    intervals = ranks_by_factors(users, items, held_out, None)
     expected = slow_ranks(users, items, held_out)
     assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
     assert sum(tied >= 2 for _, tied in expected) >= 5
@@ -85,14 +86,14 @@ def test_ranks_do_not_depend_on_how_the_product_is_summed(monkeypatch):
     items[1000:] = items[rng.integers(0, 1000, 2000)]
     items[2000:] *= np.float32(1 + 2e-7)
     held_out = rng.integers(0, 3000, 40)
-    before = exact_ranks_from_factors(users, items, held_out, None)
+    before = ranks_by_factors(users, items, held_out, None)
     multiply = np.matmul
 
     def otherwise(user_factors, item_factors, out):
         out[:] = sum(multiply(user_factors[:, k::5], item_factors[k::5]) for k in (3, 1, 4, 0, 2))
 
     monkeypatch.setattr(np, "matmul", otherwise)
-    after = exact_ranks_from_factors(users, items, held_out, None)
+    after = ranks_by_factors(users, items, held_out, None)
     assert before.n_better.tolist() == after.n_better.tolist()
     assert before.n_tied.tolist() == after.n_tied.tolist()
     assert after.n_tied.sum() > 20

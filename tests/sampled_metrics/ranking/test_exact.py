@@ -14,8 +14,9 @@ from sampled_metrics.numerics.products import doubt
 from sampled_metrics.ranking import counting, exact, factors
 from sampled_metrics.ranking import kernels as _compiled
 from sampled_metrics.ranking.exact import exact_ranks
-from sampled_metrics.ranking.factors import exact_ranks_from_factors
 from sampled_metrics.ranking.intervals import RankIntervals
+
+from .by_factors import ranks_by_factors
 
 METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
 
@@ -232,7 +233,7 @@ def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
     seen = rng.random((n_users, n_items)) < density
     seen[np.arange(n_users), held_out] = False
     small_tiles(monkeypatch, *tile)
-    intervals = exact_ranks_from_factors(
+    intervals = ranks_by_factors(
         users.astype(dtype), items.astype(dtype), held_out, sp.csr_array(seen)
     )
     rows = zip(users @ items.T, held_out, seen, strict=True)
@@ -254,8 +255,8 @@ def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
     expected = exact_ranks((users @ items.T)[owners], held_out, sp.csr_array(seen[owners]))
     small_tiles(monkeypatch, *tile)
     for order in (np.arange(9), np.argsort(owners, kind="stable"), rng.permutation(9)):
-        intervals = exact_ranks_from_factors(
-            users, items, held_out[order], sp.csr_array(seen), users=owners[order]
+        intervals = ranks_by_factors(
+            users, items, held_out[order], sp.csr_array(seen), owners=owners[order]
         )
         assert as_rows(intervals) == [as_rows(expected)[i] for i in order]
 
@@ -267,7 +268,7 @@ def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
     held_out = np.tile([0, 999, 1000, 3999, 4000, 4999], 50)
     expected = [(4999, 0), (4000, 0), (1000, 2999), (1000, 2999), (999, 0), (0, 0)] * 50
     for intervals in (
-        exact_ranks_from_factors(users, items, held_out, None),
+        ranks_by_factors(users, items, held_out, None),
         exact_ranks(users @ items.T, held_out, None),
     ):
         assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
@@ -277,9 +278,9 @@ def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
     rng = np.random.default_rng(8)
     users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
     held_out, train = rng.integers(0, 300, 50), None
-    expected = as_rows(exact_ranks_from_factors(users, items, held_out, train))
+    expected = as_rows(ranks_by_factors(users, items, held_out, train))
     small_tiles(monkeypatch, 5, 16)
-    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == expected
+    assert as_rows(ranks_by_factors(users, items, held_out, train)) == expected
     assert as_rows(exact_ranks(users @ items.T, held_out, train)) == expected
     assert expected == [
         (int(rank), 0, 300)
@@ -302,12 +303,12 @@ def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
     monkeypatch.setattr(
         factors, "signs", lambda *pairs: n_settled.append(len(pairs[0])) or exactly(*pairs)
     )
-    by_numpy = exact_ranks_from_factors(*given, users=owners)
+    by_numpy = ranks_by_factors(*given, owners=owners)
     n_by_numpy = sum(n_settled)
     pytest.importorskip("numba")
     monkeypatch.setattr(_compiled, "WORTH", 0)
     monkeypatch.setattr(counting, "_count_tile", None)  # NumPy's pass is not needed
-    assert as_rows(exact_ranks_from_factors(*given, users=owners)) == as_rows(by_numpy)
+    assert as_rows(ranks_by_factors(*given, owners=owners)) == as_rows(by_numpy)
     assert by_numpy.n_tied.min() == 1
     assert sum(n_settled) - n_by_numpy == n_by_numpy > 400  # more than the twins
 
@@ -322,7 +323,9 @@ def test_a_pass_counts_what_is_there(dtype, compiled):
     unclear = np.array([True, True, True, True, False])
     is_masked = rng.random(scores.shape) < 0.3
     row, column = (indices[::-1].copy() for indices in np.nonzero(is_masked))
-    count = _compiled.counting(np.dtype(dtype))
+    count = _compiled.counting(
+        _compiled.adding(np.dtype(dtype)), _compiled.collecting(np.dtype(dtype))
+    )
     if compiled:
         pytest.importorskip("numba")
         count = _compiled._compiled(np.dtype(dtype)).count
@@ -398,7 +401,7 @@ def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(m
     monkeypatch.setattr(_compiled, "_compiled", lambda dtype: compiled_types.append(dtype))
     given = np.ones((30, 1), np.float32), np.ones((10, 1), np.float32), np.zeros(30, int), None
     for expected_types in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
-        intervals = exact_ranks_from_factors(*given)
+        intervals = ranks_by_factors(*given)
         assert compiled_types == expected_types
     assert as_rows(intervals) == [(0, 9, 10)] * 30
 
@@ -408,7 +411,7 @@ def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
     monkeypatch.setattr(_compiled, "WORTH", 0)
     monkeypatch.setattr(_compiled, "_compiled", _compiled._compiled.__wrapped__)
     assert _compiled.compiled(np.dtype(np.float32), 1) is None
-    assert as_rows(exact_ranks_from_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
+    assert as_rows(ranks_by_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
 
 
 def test_the_buffer_of_numpy_is_left_as_it_was():
@@ -418,31 +421,31 @@ def test_the_buffer_of_numpy_is_left_as_it_was():
 
 
 def test_factors_are_multiplied_in_double_precision(way):
-    intervals = exact_ranks_from_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
+    intervals = ranks_by_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
     assert as_rows(intervals) == [(1, 0, 2)]
 
 
 def test_single_precision_is_kept_where_both_factors_have_it(way):
     items = np.array([[1.0], [1.0 + 1e-12]])
     single = [factors.astype(np.float32) for factors in (np.ones((1, 1)), items)]
-    assert as_rows(exact_ranks_from_factors(*single, [0], None)) == [(0, 1, 2)]
-    assert as_rows(exact_ranks_from_factors(single[0], items, [0], None)) == [(1, 0, 2)]
+    assert as_rows(ranks_by_factors(*single, [0], None)) == [(0, 1, 2)]
+    assert as_rows(ranks_by_factors(single[0], items, [0], None)) == [(1, 0, 2)]
 
 
 def test_scores_beyond_the_largest_number_are_compared_or_refused(way):
     users = [[1e300, 1e300]]
-    intervals = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
+    intervals = ranks_by_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
     assert as_rows(intervals) == [(0, 0, 3)]
-    assert as_rows(exact_ranks_from_factors(users, [[0, -1e300], [1, 1]], [0], None)) == [(1, 0, 2)]
+    assert as_rows(ranks_by_factors(users, [[0, -1e300], [1, 1]], [0], None)) == [(1, 0, 2)]
     with pytest.raises(ValueError, match="scores must not be NaN, got one in row 1"):
-        exact_ranks_from_factors([[1, 1], [0, 1]], [[1, 1], [np.inf, 1]], [0, 0], None)
+        ranks_by_factors([[1, 1], [0, 1]], [[1, 1], [np.inf, 1]], [0, 0], None)
 
 
 def test_no_matrix_of_all_scores_is_made_from_factors():
     # 10 million users times a million items: any such matrix would need 80 TB.
     users = np.broadcast_to(np.ones(1), (3, 1))
     items = np.arange(1_000_000.0)[:, None]
-    intervals = exact_ranks_from_factors(users, items, [0, 999_999, 5], None)
+    intervals = ranks_by_factors(users, items, [0, 999_999, 5], None)
     assert intervals.n_better.tolist() == [999_999, 0, 999_994]
 
 
@@ -470,15 +473,11 @@ TIED = RankIntervals([1], [2], [9])
         (lambda: exact_ranks([1.0, 2], [0, 1], None), "scores must have one row for each of 2"),
         (lambda: exact_ranks([[1, 2], [np.nan, 1]], [0, 1], None), "scores must not be NaN.*row 1"),
         (
-            lambda: exact_ranks_from_factors([[1.0], [np.nan]], [[1.0]], [0, 0], None),
+            lambda: ranks_by_factors([[1.0], [np.nan]], [[1.0]], [0, 0], None),
             "scores must not be NaN, got one in row 1",
         ),
         (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
         (lambda: exact_ranks([["a", "b"]], [0], None), "scores must be real numbers, got dtype <U"),
-        (
-            lambda: exact_ranks_from_factors([[1j]], [[1.0]], [0], None),
-            "user_factors must be real numbers, got dtype complex",
-        ),
         (
             lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance="0.1"),
             "relative_tolerance must be in .* got '0.1'",
@@ -496,26 +495,6 @@ TIED = RankIntervals([1], [2], [9])
         (
             lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=1.0),
             r"relative_tolerance must be in \[0, 1\), got 1.0",
-        ),
-        (
-            lambda: exact_ranks_from_factors([[1.0]], [[1, 2]], [0], None),
-            r"must be matrices of one width, got shapes \(1, 1\) and \(1, 2\)",
-        ),
-        (
-            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None),
-            "held_out must have one item for each of 1 rows of user_factors, got 2: name their",
-        ),
-        (
-            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0, 1]),
-            "users must be <= 0, got 1",
-        ),
-        (
-            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0]),
-            r"users must have one row for each of 2 held-out items, got shape \(1,\)",
-        ),
-        (
-            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [1], None),
-            "held_out must be < n_items = 1, got 1",
         ),
     ],
 )
