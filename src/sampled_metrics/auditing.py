@@ -63,12 +63,14 @@ def audit(
 ) -> Audit:
     """Test whether logged negatives were drawn as claimed.
 
+    :ref:`Are my negatives what they should be? <howto-audit>` describes each check.
+
     Parameters
     ----------
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
         One row of negatives for each user; or columns user and item with one row for each draw.
         Items are numbered from 0, or from 1 to `n_items`. Column names are understood as by
-        :func:`sampled_metrics.read_log`. A file without a header may be that of NCF's negatives
+        :func:`sampled_metrics.read_log`. A file without a header may be one of NCF's negatives
         ((user,item) and negatives, by tabs) or of S3-Rec's (a user and items, by blanks).
     n_items : int
         Size of the catalogue, in [2, 2**40].
@@ -79,12 +81,11 @@ def audit(
     n_negatives : int, optional
         The claimed number of negatives of each user, at least 1.
     replacement : bool, optional
-        Whether negatives are claimed to be drawn with replacement. If True, the number of
-        duplicates is tested; if False, one duplicate raises the alarm. By default True if any
-        user's negative repeats; the result's settings say which.
+        Whether negatives are claimed to be drawn with replacement. By default True if any user's
+        negative repeats; the result's settings say which.
     confidence : float
         Probability that none of the checks raises a false alarm, at least; in (0, 1). Each check
-        has an equal share of the error (Bonferroni).
+        has an equal share of the error (Bonferroni). Asymptotic in the number of draws.
     rng : int or numpy.random.Generator, optional
         Seed or generator of the uniform numbers in the places.
 
@@ -94,35 +95,6 @@ def audit(
         Its frame has a row for each check: check, statistic, p_value, alarm (bool) and finding (a
         sentence). Its property `sampler` sums up the findings in words. A p-value of 0 or 1 means
         that the claim excludes, or does not exclude, the finding.
-
-        - *positives*, if given: draws that are positives of their user. One raises the alarm.
-        - *duplicates*: draws that repeat a negative of their user; with replacement, pairs of equal
-          draws of one user, tested by their Poisson distribution.
-        - *lists*: users with at least five negatives, 80% of which are those of another user:
-          shared or recycled lists, and negatives from the same batch. The p-value bounds the
-          probability of so large an overlap (Chernoff).
-        - *numbers*: users whose number of negatives is not `n_negatives`, or by default not the
-          most common number. One raises the alarm. Exception: without replacement and without
-          `n_negatives`, users may have fewer because duplicates were dropped; the p-value bounds
-          the probability that any user has so few.
-        - *coverage*: items that are never drawn. The p-value bounds the probability of so many
-          (Chernoff). Without `positives` half of the users may own an item.
-        - *items*: chi-square statistic of the counts of items (or of stretches of items, if there
-          are fewer than ten draws for an item) over its expectation, 1 for uniform draws. Above 1,
-          some items are preferred or users share negatives; below 1, draws avoid one another.
-          Two-sided.
-        - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
-          Without `positives` nobody knows which items a user's draws had to avoid. *items* and
-          *order* then raise the alarm only for what no such items can explain: a stretch of items,
-          or one end of the catalogue, that is drawn more than twice as often as by uniform draws.
-          Users are assumed to own at most half of the catalogue. *items* is then tested by
-          binomial tails, *order* by the inequality of Dvoretzky, Kiefer and Wolfowitz;
-        - *popularity*, if there are positives: the same in the order of the number of positives.
-          The finding includes the power of popularity that the draws are proportional to, with a
-          95% interval.
-
-        The Poisson and chi-square distributions, and so `confidence`, are asymptotic in the number
-        of draws.
 
     Raises
     ------
@@ -142,19 +114,8 @@ def audit(
 
     >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
     >>> result = audit(draws, 80, positives=sp.csr_array((200, 80)))
-    >>> result.frame[["check", "alarm"]]
-            check  alarm
-    0   positives  False
-    1  duplicates  False
-    2       lists  False
-    3     numbers  False
-    4    coverage   True
-    5       items   True
-    6       order   True
-    >>> result.frame["finding"].iloc[6]
-    'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
-    >>> result.sampler
-    'distinct negatives, low item numbers preferred'
+    >>> result.alarms, result.sampler
+    (('coverage', 'items', 'order'), 'distinct negatives, low item numbers preferred')
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
     if n_negatives is not None:

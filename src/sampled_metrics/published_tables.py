@@ -59,22 +59,20 @@ def published(
 ) -> Published:
     """Bound exact metrics from the averages that a paper prints.
 
-    Each user has one held-out item, ranked among negatives of its own, drawn uniformly.
+    Each user has one held-out item, ranked among separate negatives, drawn uniformly. :ref:`What
+    does a paper's table say? <howto-table>` describes the tables of the result.
 
     Parameters
     ----------
     table : str, Path or pandas.DataFrame
         A CSV file, or a data frame of text: a row for each method (and data set), with columns
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
-        Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%": the
-        last digit shows the rounding, and "0.25 to 0.30" is a number between two. Empty cells and
-        "-" are skipped. Columns n_items, n_negatives and users may give sizes that differ between
-        rows. A metric may be averaged over ties in a user's ranks, so that hits may be fractions.
+        Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%", or
+        "0.25 to 0.30"; empty cells and "-" are skipped. Columns n_items, n_negatives and users may
+        give sizes that differ between rows.
     n_items : int, optional
         Candidates of each user, the held-out item included, if there is no such column. All users
-        must have nearly as many. If users' own items are no candidates and some own more than a few
-        percent of the catalogue, bounds for their mean number may miss: then give the smallest
-        number and use `high` alone, which holds without replacement (see Notes).
+        must have nearly as many.
     n_negatives : int, optional
         Sampled negatives of each user.
     users : int, optional
@@ -88,26 +86,14 @@ def published(
         steepness is infinite, a third pair of bounds has steepness `STEEPNESS`.
     confidence : float
         In (0, 1): probability, at least, that all bounds and orders of a data set hold jointly, if
-        the assumption does. Only the draws of the negatives are random, not the users: the exact
-        metrics are averages over the same users.
+        the assumption does. The draws of the negatives are random, the users are not.
 
     Returns
     -------
     Published
-        Its frame has a row for each row of the table and each metric: dataset (if there is one),
-        method, metric, printed (NaN where the table has no number), low and high (no assumption),
-        low_decreasing and high_decreasing, low_steep and high_steep, and guess, the exact metric
-        if the true ranks are as even as the published numbers allow. Bounds are NaN if no
-        distribution of true ranks agrees with the numbers; `checks` says why.
-
-        `checks` has a row for each row of the table: together (bool), whether any list of sampled
-        ranks has all its averages; possible, decreasing and steep (bool), whether any true ranks
-        agree with them, without and with the assumptions; and finding, a sentence.
-
-        `orders` has a row for each metric and each two methods of a data set: first (the larger
-        published average) and second; verdict, "undecided" if either may be ahead; and
-        assumption and warrant of the verdict, as for :func:`~sampled_metrics.compare`, empty if
-        it is undecided.
+        Its frame has bounds for each row of the table and each metric: low and high (no
+        assumption), low_decreasing, high_decreasing, low_steep, high_steep, and guess. `checks`
+        says which rows are possible, and `orders` which of two methods is better.
 
     Raises
     ------
@@ -119,32 +105,12 @@ def published(
     --------
     sampled_metrics.estimate : Tighter bounds, from the sampled ranks.
 
-    Notes
-    -----
-    Why `high` holds for the smallest of several numbers of candidates: choose at random, for each
-    user, so many of the candidates that this number is left. The item's rank among them is no
-    larger, and no metric is smaller but AUC, whose mean stays. Distinct negatives drawn from those
-    chosen are distinct negatives drawn from all, so the printed averages keep their distribution.
-
     Examples
     --------
-    Two methods of a paper, with 22,363 users, 12,101 items and 99 negatives. Either may have the
-    higher HR@10 on all items:
-
-    >>> rows = pd.DataFrame({"method": ["A", "B"], "HR@1": ["0.1870", "0.1531"],
-    ...                      "HR@10": ["0.4696", "0.4739"], "NDCG@10": ["0.3156", "0.2964"]})
+    >>> rows = pd.DataFrame({"method": ["A"], "HR@1": ["0.1870"], "HR@10": ["0.4696"]})
     >>> sizes = {"n_items": 12_101, "n_negatives": 99, "users": 22_363, "replacement": False}
-    >>> published(rows, **sizes, metrics=["hit@10"])
-    method  metric  printed  no assumption   decreasing      at most 4x       guess
-    A       hit@10   0.4696  .0000 to .2083  .0170 to .1722  .0179 to .1652  0.0430
-    B       hit@10   0.4739  .0000 to .1708  .0128 to .1330  .0130 to .1287  0.0293
-    decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
-    above it on average
-    at most 4x: moreover at most 4 times fewer from one doubling to the next
-    ranges: 95% confidence, each under the assumption of its column
-    all columns: if each user has n_items candidates, or nearly as many
-    guess: if the true ranks are as even as the printed numbers allow
-    hit@10: 0 of 1 orders of two methods settled
+    >>> published(rows, **sizes, metrics=["hit@10"]).frame["high"].round(2).item()
+    0.21
     """
     if not isinstance(replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")

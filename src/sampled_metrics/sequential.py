@@ -90,71 +90,41 @@ def race(
 ) -> Race:
     """Decide which recommender has the higher exact metric, without computing all scores.
 
-    The race takes the users of `test` in random order and computes the exact metric of each. It
-    stops as soon as the users so far decide the order of the recommenders over all users.
-
-    **Guarantee.** With probability at least `confidence`, every verdict is right: it names the
-    order of the exact metrics, averaged over all users of `test`, that ranking all items for all
-    users would give. The guarantee is joint over all pairs of recommenders. The probability is over
-    the random order of the users. This is a theorem for any recommenders, users and metric, without
-    an assumption on the ranks. It does not extend to users who are not in `test`. Rerunning a race
-    with new seeds voids it: each order of the users is another chance of a wrong verdict.
+    The race takes the users of `test` in random order, computes the exact metric of each, and stops
+    when they decide the order. All verdicts are right with probability `confidence`, for any
+    recommenders, users and metric: see :ref:`the theorem and its conditions <howto-race>`.
 
     Parameters
     ----------
     score : mapping of str to callable
-        Maps the name of each recommender to its function. The function gets some rows of `users`
-        and some rows of `items`, and returns the matrix of their scores, one row for each user, as
-        for :func:`~sampled_metrics.rank`. Higher scores are better. Scores are
-        compared without rounding. Ties count as if broken at random: their expected value is used.
+        Maps the name of each recommender to a function of some rows of `users` and some rows of
+        `items`, which returns the matrix of their scores, as for :func:`~sampled_metrics.rank`.
+        Higher scores are better. Ties count as if broken at random.
     users, items : array_like or int
-        An array with one row for each user (each item), such as its factors. Or the number of users
-        (of items): the functions then get their numbers, counted from 0.
+        An array with one row for each user (each item), such as its factors; or their number: the
+        functions then get numbers counted from 0.
     test : DataFrame, or CSV or Parquet file
-        Columns user and item: row numbers in `users` and `items`, counted from 0. A user may have
-        several test items.
+        Columns user and item: row numbers from 0. A user may have several test items.
     train : DataFrame, file or sparse matrix, optional
-        Items that are not candidates for a user, such as training items: columns user and item, or
-        a SciPy sparse matrix (or its ``.npz`` file) with a row for each user and a column for each
-        item.
+        Items that are not candidates for a user: columns user and item, or a SciPy sparse matrix
+        (or its ``.npz`` file) with a row for each user and a column for each item.
     metric : Metric or str
-        If the metric has a cut-off k, a recommender drops a user as soon as k negatives outscore
-        the user's best test item. The metric is then exactly 0, and this recommender scores no
-        further item for this user. Without a cut-off nobody is dropped, and the race saves only the
-        scores of the users who remain when it stops.
+        With a cut-off k, users are dropped early; without one, only stopping early saves scores.
     confidence : float
         Lower bound, in (0, 1), on the probability that all verdicts are right.
     budget : int, optional
-        Largest number of scores to compute, summed over all recommenders; at least 1. By default
-        there is no limit.
+        Largest number of scores to compute, summed over all recommenders; at least 1.
     seed : int or numpy.random.Generator
-        Determines the random order of the users and of the items. Choose it before you look at any
-        result, and keep it.
+        Of the random orders. Choose it before you look at any result, and keep it.
     state : str or Path, optional
-        A file that stores the values of the users so far after each batch. If it exists, a call
-        with the same inputs resumes after these users. The budget may change between calls; scores
-        of earlier calls count towards it. The file cannot tell whether the functions have changed.
+        A file with the values of the users so far, from which the same call resumes.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     Race
-        Its frame has a row for each pair, with the columns
-
-        - *first*, *second*: the two recommenders
-        - *verdict*: "A beats B"; "A and B are equal", after all users; or "undecided", if the
-          budget ran out
-        - *difference*: mean metric of the first less mean metric of the second, over the users
-          compared. It is descriptive: stopping early biases it.
-        - *users*: number of users compared
-        - *wealth*: largest wealth that the bets on either recommender have reached, from 1 at the
-          start, see Notes; infinite once the remaining users cannot reverse the order
-        - *assumption* and *warrant*, as in :func:`~sampled_metrics.compare`.
-
-        Its `costs` have a row for each recommender: its mean metric over the users it was evaluated
-        on, the number of these users, the scores computed, and *share*: these scores divided by
-        the number of scores for all items and all users.
+        Its frame has a row for each pair, its `costs` a row for each recommender.
 
     Raises
     ------
@@ -168,42 +138,15 @@ def race(
     --------
     sampled_metrics.rank : The exact rank of each item.
     sampled_metrics.plan : How many scores a race is expected to take.
-    sampled_metrics.compare : Verdicts on a log of sampled ranks.
-
-    Notes
-    -----
-    Items that often outscored the test items of earlier users are scored first, so that users are
-    dropped early. The order of the items changes the number of scores, not the metrics.
-
-    For each pair, the test bets on either recommender. The wealth of a bet starts at 1. If the
-    recommender is not better, the wealth ever reaches 1 / error with probability at most error: the
-    module says why.
-
-    The verdicts share the type I error 1 - `confidence` by Holm's method. Each pair has two null
-    hypotheses: the first recommender is not better, and the second is not better. A verdict rejects
-    one of them; the other may be true and still counts. If o of m pairs are undecided, m + o
-    hypotheses have not been rejected, and the next verdict needs a wealth of
-    (m + o) / (1 - `confidence`): 40 for a single pair at 95%.
-
-    References
-    ----------
-    waudbysmith2024 : Estimating means by betting, also when sampling without replacement.
 
     Examples
     --------
-    The first recommender ranks a user's item about 40th of 2,000, the second about 200th. Together
-    their scores are less than 30% of those that ranking all items needs for one recommender:
-
     >>> def scorer(seed, spread):
     ...     noise = np.random.default_rng(seed).normal(0.0, spread, size=400)
     ...     return lambda users, items: -abs(items - (users * 5 + noise[users])[:, None])
     >>> test = pd.DataFrame({"user": range(400), "item": range(0, 2_000, 5)})
-    >>> found = race({"near": scorer(1, 20), "far": scorer(2, 100)}, 400, 2_000, test)
-    >>> found.frame[["first", "second", "verdict"]]
-      first second         verdict
-    0  near    far  near beats far
-    >>> bool(found.costs["share"].sum() < 0.3)
-    True
+    >>> race({"near": scorer(1, 20), "far": scorer(2, 100)}, 400, 2_000, test).frame["verdict"][0]
+    'near beats far'
     """
     parsed_metric = parsed(metric)
     if not isinstance(score, Mapping) or len(score) < 2 or not all(map(callable, score.values())):

@@ -4,6 +4,7 @@ import ast
 import doctest
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,30 @@ def test_the_reference_has_every_public_function_and_class():
     assert {name.rpartition(".")[0] for name in PUBLIC} == {"sampled_metrics", *modules}
     readers = sampled_metrics.readers.__all__
     assert {f"sampled_metrics.readers.{name}" for name in readers} <= set(PUBLIC)
+
+
+def docstrings():
+    """Each docstring of the package, by its file and name."""
+    documented = ast.Module, ast.ClassDef, ast.FunctionDef
+    for path in sorted((ROOT / "src/sampled_metrics").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, documented) and (text := ast.get_docstring(node)):
+                yield f"{path.stem}.{getattr(node, 'name', '')}", text
+
+
+def test_a_docstring_fits_a_screen():
+    # What is longer stands on a page of the library, behind a link.
+    long = {name: size for name, text in docstrings() if (size := len(text.splitlines())) > 60}
+    assert not long
+
+
+def test_docstrings_link_to_pages_of_the_library():
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*/*.md")]
+    labels = {label for text in pages for label in re.findall(r"(?m)^\(([\w-]+)\)=$", text)}
+    links = {
+        link for _, text in docstrings() for link in re.findall(r":ref:`[^<`]*<([^>]*)>`", text)
+    }
+    assert {"lib-guarantees", "howto-log"} <= links <= labels
 
 
 @pytest.mark.processes

@@ -186,28 +186,18 @@ def evaluate(
     """Evaluate one or more recommenders from their scores or ranks of the same users.
 
     Scores of all items give exact ranks. Scores of a sample, and ranks, need `protocol`, because
-    neither shows how the negatives were drawn.
+    neither shows how the negatives were drawn. :ref:`How do I evaluate inside my training loop?
+    <howto-loop>` lists what each form of scores needs.
 
     Parameters
     ----------
     scores : array, mapping, data frame or run
-        One of
-
-        - scores, shape (n_users, n_columns), as for :meth:`RankMetric.update`, or a mapping of
-          recommenders to such arrays; with `targets`;
-        - ranks of one relevant item for each user, shape (n_users,), or a mapping of users to
-          ranks, or of recommenders to arrays of ranks, with users in the same order; with
-          `protocol`;
-        - a frame of pandas, Polars or another library of :func:`~sampled_metrics.read_log`: with a
-          column score, a row for each candidate, as for
-          :func:`~sampled_metrics.readers.from_scores`; without it a log, as for
-          :func:`~sampled_metrics.read_log`. Columns label and prediction are read as relevant and
-          score, and position as rank. The notes of the result name them;
-        - a run of ranx, or a mapping of user to mapping of item to score, or a mapping of
-          recommenders to such runs, with judgements as `targets`;
-        - recommendations of RecTools in a frame, with test interactions as `targets`.
+        Scores, shape (n_users, n_columns); ranks of one relevant item for each user; a mapping of
+        recommenders to either; a frame with a row for each candidate (column score) or for each
+        held-out item; a run of ranx, a mapping of user to item to score, or a mapping of
+        recommenders to such runs; or recommendations of RecTools.
     targets : array_like, mapping, Qrels or data frame, optional
-        Columns or booleans as for :meth:`RankMetric.update`, or as the form of `scores` says.
+        Columns or booleans as for :meth:`RankMetric.update`, or the judgements of a run.
         Rows of pandas objects are brought into the order of the first one's index.
     protocol : Protocol, optional
         As for :class:`RankMetric`, or for :func:`~sampled_metrics.read_log`. Exact ranks among n
@@ -245,23 +235,9 @@ def evaluate(
 
     Examples
     --------
-    >>> import numpy as np, sampled_metrics as sm
-    >>> rng = np.random.default_rng(0)
-    >>> noise, users = rng.normal(size=(2, 300, 400)), np.arange(300)
-    >>> noise[0, users, 0] += 2
-    >>> found = sm.evaluate({"new": noise[0], "old": noise[1]}, np.zeros(300, dtype=int))
-    >>> found.frame.set_index(["recommender", "metric"])["estimate"].round(3)["new"]
-    metric
-    recall@10    0.497
-    ndcg@10      0.297
-    ap           0.252
-    auc          0.918
-    Name: estimate, dtype: float64
-    >>> sm.compare(found.log, "ndcg@10").verdicts
-    {('new', 'old'): 'new beats old'}
-
     Ranks among 9 negatives, of which a framework kept the positions from 0:
 
+    >>> import sampled_metrics as sm
     >>> nine = sm.Protocol(400, 9, replacement=False)
     >>> sm.evaluate([0, 3, 0, 1, 6], protocol=nine, first_rank=0, metrics=["auc"]).frame["estimate"]
     0    0.777778

@@ -59,80 +59,38 @@ def read_log(
 ) -> Log:
     """Read and check the log of a sampled evaluation.
 
+    :ref:`How do I make a log? <howto-log>` shows how to get one, and lists every column.
+
     Parameters
     ----------
     source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
         A CSV file (also .csv.gz; with commas, tabs or semicolons), Parquet file, or file of JSON
         lines, or an array of ranks in a .npy file; several files with the same columns (a list, a
-        folder, or a pattern such as ``"log/*.parquet"``), where folders named like recommender=ALS
-        give a column; a data frame; or "bundled" for the log that comes with the package. It has a
-        row for each held-out item, with the columns
-
-        - recommender: its name; may be missing if there is only one; exact ranks have it from
-          the `name` of :func:`~sampled_metrics.rank`;
-        - user: number or text;
-        - either n_better and n_tied, the sampled negatives that scored above the item and the same;
-          or rank, in [1, n_negatives + n_relevant], 1 the best, among the sampled negatives and the
-          user's other relevant items;
-        - item, optional: number or text of the held-out item;
-        - instance, optional: number or text. Rows with the same recommender, user and instance are
-          relevant items that were ranked together, among the same negatives. Without this column
-          all rows of a user were. If each item had its own negatives, number the items here;
-        - n_above, optional, >= 0: with weighted negatives, an estimate of how many irrelevant items
-          of the catalogue are above the item, from
-          :func:`~sampled_metrics.readers.counts_above`;
-        - n_items, n_negatives, optional: as the parameters, where they differ between users;
-        - count, optional: how many users have this row; equal in all rows of a `user`, which
-          then stands for a group of users with equal rows under every recommender. Without a
-          column user each row stands for users of its own, and recommenders cannot be compared.
-
-        Aliases are read with a warning, in any case: RecTools' user_id and model, RecBole's
-        user_id:token, trec_eval's qid and run. Other columns are ignored with a warning.
+        folder, or a pattern such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row
+        for each held-out item: recommender, user, and either rank (from 1, the best) or n_better
+        and n_tied, the sampled negatives that scored above the item and the same. Columns item,
+        instance, n_above, n_items, n_negatives and count are optional.
     n_items : int, optional
         Candidates of each instance, the relevant items included; more than its relevant items.
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
     replacement : bool
-        Whether one user's negatives were drawn with replacement, so that they may repeat. If
-        duplicates were removed, use False: given their number, the distinct ones are a sample
-        without replacement. :func:`~sampled_metrics.audit` finds out from the negatives.
-        Optional for the bundled log (False), for tables from ``readers`` whose
-        candidates are distinct, and for exact ranks of one held-out item per user, as from
-        :func:`~sampled_metrics.rank`, which are read as drawing each negative once.
+        Whether one user's negatives were drawn with replacement, so that they may repeat; False if
+        duplicates were removed. Optional for the bundled log (False), for tables from ``readers``
+        whose candidates are distinct, and for exact ranks of one held-out item per user.
     protocol : Protocol or Adaptive, optional
-        Replaces n_items, n_negatives and replacement. If it has weights or collapses duplicates,
-        each user must have one held-out item, and all users the same candidates but for that item;
-        the order of the weights does not matter. Identification intervals do not allow for items
-        left out for some users, which gives the other items larger shares of the draws. For an
-        :class:`~sampled_metrics.Adaptive` design the log has a column n_negatives, the number drawn
-        for each user in the end. Each user then has one held-out item, the design's n_items, and no
-        ties: before drawing, give each user's held-out item one random place among the items that
-        score the same. A coin for each tied negative leads to wrong intervals, and the log cannot
-        show it.
+        Replaces n_items, n_negatives and replacement; needed for weighted, collapsed and adaptive
+        negatives.
     shared_negatives : bool, optional
-        Whether users share their negatives, such as one list for all users. Their sampled ranks are
-        then not independent and no theorem gives an interval or a verdict: `estimate` and `compare`
-        refuse the log. By default False, unless a table from a reader shows otherwise: many users
-        have nearly the negatives of another, one item is among those of too many users, or too few
-        items are among those of any. Independent uniform draws look like this in fewer than three
-        logs of a million.
+        Whether users share their negatives, such as one list for all users. `estimate` and
+        `compare` then refuse the log. By default False, unless a reader's table shows otherwise.
     fixed_sample_size : bool, optional
-        Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
-        because of a sampled rank. Without it, `estimate` and `compare` refuse a log if hardly any
-        user with fewer negatives than the largest number has none above the item, as if samples
-        were enlarged until a negative was above. Of a million logs of numbers that do not depend on
-        the ranks, fewer than three look like this for a recommender. So may those of a recommender
-        that is far worse than a random one.
+        Whether n_negatives of each user was chosen before ranking. Without it, `estimate` and
+        `compare` refuse a log that looks as if samples were enlarged until a negative was above.
 
     Returns
     -------
     Log
-        It takes a byte per row for up to 255 kinds of rows, two bytes for up to 65,535, and one
-        more byte per user and recommender if users have several rows. DuckDB reads files and Dask
-        frames in blocks, within 600 MB, and sorts users with several rows in the temporary folder
-        (TMPDIR) if necessary. Frames of pandas, Polars and Arrow, and logs with a column count or
-        n_above, take about fifty bytes per row while they are read. Spark sends one copy of equal
-        users with their count, or all rows if there is a column item or instance.
 
     Raises
     ------
@@ -152,33 +110,13 @@ def read_log(
     See Also
     --------
     sampled_metrics.readers.from_scores : Make such rows from the scores of all candidates.
-    sampled_metrics.estimate : Estimate exact metrics from the log.
-    sampled_metrics.compare : Decide which recommender is better.
 
     Examples
     --------
     >>> import pandas as pd
     >>> rows = pd.DataFrame({"user": [1, 2, 2], "item": [7, 7, 8], "rank": [3, 1, 5]})
-    >>> log = read_log(rows, n_items=50, n_negatives=9, replacement=True)
-    >>> log.frame[["user", "n_better", "position", "n_relevant"]]
-       user  n_better  position  n_relevant
-    0     1         2         1           1
-    1     2         0         1           2
-    2     2         3         2           2
-
-    Three users rank their item first under A and second under B, one user the reverse:
-
-    >>> rows = {"user": [1, 1, 2, 2], "recommender": [*"ABAB"], "rank": [1, 2, 2, 1]}
-    >>> rows = pd.DataFrame(rows).assign(count=[3, 3, 1, 1])
     >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
-    Log(recommenders=2, users=4, rows=8, n_items=50, n_negatives=9, replacement=True)
-
-    Two negatives were drawn for each of three users, and twice as many again while none was above:
-
-    >>> from sampled_metrics import Adaptive
-    >>> rows = {"user": [1, 2, 3], "n_negatives": [2, 8, 4], "n_better": [1, 0, 2], "n_tied": 0}
-    >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
-    (2, 4, 8)
+    Log(recommenders=1, users=2, rows=3, n_items=50, n_negatives=9, replacement=True)
     """
     _check_flags(replacement, shared_negatives, fixed_sample_size, protocol)
     if protocol is not None:

@@ -39,76 +39,50 @@ def rank(
 ) -> Ranks:
     """Exact ranks of test items, from factors in files or arrays, or from any scoring function.
 
+    :ref:`How do I rank all items instead? <howto-rank>` has examples, and the rules of a cluster.
+
     Parameters
     ----------
     users, items : file, array_like or int
-        Matrices of shapes (n_users, n_factors) and (n_items, n_factors): an array, or a file of
-        NumPy (``.npy``, or ``.npz`` with one array), Parquet, Zarr (a folder ``.zarr``) or CSV
-        without a header. ``.npy`` files are mapped and ``.zarr`` read in slices, so that they may
-        be larger than memory if both are float64 or both float32; other files are read whole. If
-        `items` is None, `users` are the scores, shape (n_users, n_items). Dask arrays (in chunks of
-        rows) are computed by blocks of users and shards of items, on the cluster if there is one.
-        If `score` is a function, an int n stands for the numbers 0 to n - 1.
+        Matrices with a row for each user (each item): an array, or a file of NumPy, Parquet, Zarr
+        or CSV without a header. If `items` is None, `users` are the scores, shape (n_users,
+        n_items). If `score` is a function, an int n stands for the numbers 0 to n - 1.
     test : DataFrame, or CSV or Parquet file
-        Columns user and item: row numbers of the two matrices, from 0. A user may have several test
-        items; other columns are ignored.
+        Columns user and item: row numbers of the two matrices, from 0; others are ignored.
     train : DataFrame, file, sparse matrix or sequence of item lists, optional
-        Items that are not candidates: a CSV or Parquet file or data frame with columns user and
-        item; a SciPy sparse matrix or a file of one (``.npz``), shape (n_users, n_items), by its
-        non-zero entries; or a list of items for each user.
+        Items that are not candidates: columns user and item; a SciPy sparse matrix or a file of one
+        (``.npz``), shape (n_users, n_items), by its non-zero entries; or a list for each user.
     score : {"dot", "cosine", "euclidean"} or callable
-        The inner product, the cosine of the angle, or the distance, whose smallest is best. A
-        function takes some rows of `users` and of `items` and returns the matrix of their scores,
-        as an array of NumPy, PyTorch, CuPy, JAX or another library of the array API standard.
-        Products are compared without rounding, a function's scores exactly: give a tolerance if
-        their last digits depend on the other rows in the call. The function is called twice on a
-        few rows before the run, and refused unless both results are equal bit for bit.
+        The inner product, the cosine, or the distance, whose smallest is best; or a function of
+        some rows of `users` and of `items` that returns the matrix of their scores.
     item_bias : file or array_like, optional
-        Added to each item's score, shape (n_items,) or (n_items, 1). A bias of the user does not
-        change ranks.
+        Added to each item's score, shape (n_items,) or (n_items, 1).
     relative_tolerance : float
-        In [0, 1): scores this close count as tied, see
-        :func:`~sampled_metrics.exact_ranks`.
+        In [0, 1): scores this close count as tied, see :func:`~sampled_metrics.exact_ranks`.
     among : {"all", "irrelevant"}
-        Whether a user's other test items are candidates. "all" ranks among all items outside the
-        user's training items, as in a list shown to the user; "irrelevant" leaves the other test
-        items out, like evaluations that rank one held-out item at a time.
+        Whether a user's other test items are candidates.
     output : str or Path, optional
-        A ``.csv`` or ``.parquet`` file, which appears when complete; or a folder (no suffix) of
-        Parquet files, one for each block of users, in order of users.
+        A ``.csv`` or ``.parquet`` file, or a folder (no suffix) of Parquet files.
     cluster : str or distributed.Client, optional
-        Where to count: a Dask client, the address of a scheduler, or "local:N" for N processes on
-        this machine. By default this process counts. Finished blocks are written at once, to the
-        output folder or to the output's name with ``.parts`` added: if the call is killed and
-        repeated with the same inputs, it continues after them. Paths must be valid on all workers,
-        and a script must call this below ``if __name__ == "__main__":``, since processes import it.
+        A Dask client, the address of a scheduler, or "local:N" for N processes here.
     progress : bool
         Whether to show a progress bar.
     name : str, optional
-        The recommender. It becomes a first column `recommender` of the frame and of `output`, so
-        that :func:`~sampled_metrics.compare` can read the outputs of several recommenders together.
+        The recommender, for a first column `recommender`.
 
     Returns
     -------
     Ranks
-        Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
-        n_candidates (the item included), n_relevant (the user's test items), relevant_better and
-        relevant_tied (those of them that score above this one, and the others that score the same);
-        before these a column recommender, if `name` is given.
-        Among "all", n_better and n_tied include these, and n_better + 1 is the item's rank. Among
-        "irrelevant" they do not, as in a log and in
-        :class:`~sampled_metrics.RelevantSets`.
+        A row for each row of `test`, with n_better, n_tied and n_candidates (the item included).
 
     Raises
     ------
     ValueError
         If a file or an option is invalid, a user or an item is not in the matrices, a test row
-        appears twice, a test item is a training item of its user, a factor or a score is NaN, a
-        scoring function is random, `output` holds other blocks, `cluster` does not answer, or
-        `name` is empty.
+        appears twice or is a training item, a factor or a score is NaN, a scoring function is
+        random, `output` holds other blocks, `cluster` does not answer, or `name` is empty.
     ConnectionError
-        If the scheduler is lost, or has no worker for five minutes. Finished blocks are kept if
-        `output` is given, and the same call continues after them.
+        If the scheduler is lost, or has no worker for five minutes.
 
     See Also
     --------
@@ -117,25 +91,11 @@ def rank(
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     paths = Path(folder, "U.npy"), Path(folder, "V.npy")
-    ...     np.save(paths[0], np.ones((2, 1)))
-    ...     np.save(paths[1], np.array([[3.0], [2.0], [2.0], [1.0]]))
-    ...     ranks = rank(*paths, pd.DataFrame({"user": [1, 1], "item": [3, 1]}))
-    >>> ranks.frame.iloc[:, 1:5]
-       item  n_better  n_tied  n_candidates
-    0     3         3       0             4
-    1     1         1       1             4
-
-    By a function that prefers items whose number is near the user's:
-
-    >>> def scores(users, items):
+    >>> import numpy as np, pandas as pd
+    >>> def near(users, items):
     ...     return -np.abs(items[np.newaxis, :] - users[:, np.newaxis])
-    >>> rank(3, 500, pd.DataFrame({"user": [2], "item": [4]}), score=scores).frame["n_better"]
-    0    3
-    Name: n_better, dtype: int64
+    >>> rank(3, 500, pd.DataFrame({"user": [2], "item": [4]}), score=near).frame["n_better"].item()
+    3
     """
     import pandas as pd
 
