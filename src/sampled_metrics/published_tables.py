@@ -442,17 +442,19 @@ def _judged(
     possible = np.isfinite(bounds).all(axis=(1, 2)).tolist()
     mass = published_averages.most_even(low, high, row.users) if possible[0] else None
     lines = []
-    for metric, intervals in zip(metrics, bounds.swapaxes(0, 1).tolist(), strict=True):
+    by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
+    for metric, metric_bounds in by_metric.items():
         line: dict[str, object] = {"dataset": row.dataset, "method": row.method}
         line |= {"metric": metric.name, "printed": row.printed.get(metric, (np.nan,))[0]}
-        for suffix, interval in zip(("", "_decreasing", "_steep"), intervals, strict=False):
-            line |= dict(zip((f"low{suffix}", f"high{suffix}"), interval, strict=True))
+        suffixes = "", "_decreasing", "_steep"
+        for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
+            line |= {f"low{suffix}": least, f"high{suffix}": most}
         line["guess"] = np.nan if mass is None else float(mass @ metric.vector(row.n_items))
         lines.append(line)
     check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
     check |= dict(zip(("possible", "decreasing", "steep"), possible, strict=False))
     check["finding"] = finding or _fractional(row, low, high)
-    return _Judged(row, check, lines, dict(zip(metrics, bounds.swapaxes(0, 1), strict=True)))
+    return _Judged(row, check, lines, by_metric)
 
 
 def _contradiction(row: _Row, assumption: Assumption | None) -> str:
