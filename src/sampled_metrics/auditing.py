@@ -13,7 +13,7 @@ one Kolmogorov-Smirnov test serves all users, and keeps its level.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -356,6 +356,11 @@ def _power(
         )
         return np.asarray(np.where(is_exhausted, 0.0, drawn_sum - expected_sum)[has_draws])
 
+    return _solved(scores)
+
+
+def _solved(scores: Callable[[float], FloatArray]) -> _Power | None:
+    """The power at which the users' scores sum to 0, with its interval; None if there is none."""
     low, high = -2.0, 4.0
     if scores(low).sum() <= 0 or scores(high).sum() >= 0:
         return None
@@ -375,7 +380,6 @@ def _sampler(
     median: float,
 ) -> str:
     """The result in words."""
-    alarm, statistic = checks["alarm"], checks["statistic"]
     draws = np.bincount(user)
     sizes = np.unique(draws[draws > 0])
     words = ["negatives with replacement" if replacement else "distinct negatives"]
@@ -383,24 +387,30 @@ def _sampler(
         common_size = int(np.gcd.reduce(sizes))
         if common_size >= LONG:
             words.append(f"pooled, {common_size:,} for each of several positives")
-        elif not replacement and not alarm["lists"]:
+        elif not replacement and not checks["alarm"]["lists"]:
             words.append("of differing numbers, as where duplicates are collapsed")
-    if alarm.get("positives", False):
+    if checks["alarm"].get("positives", False):
         words.append("positives among them")
+    return ", ".join([*words, *_preference(checks, sharing, power, median)])
+
+
+def _preference(
+    checks: pd.DataFrame, sharing: str, power: _Power | None, median: float
+) -> Iterator[str]:
+    """Which items the sampler prefers: the first finding that explains the later ones."""
+    alarm, statistic = checks["alarm"], checks["statistic"]
     if alarm["lists"]:
-        words.append(sharing)
+        yield sharing
     elif alarm.get("popularity", False) and statistic["popularity"] >= statistic["order"]:
-        words.append("popular items preferred" if power is None else str(power))
+        yield "popular items preferred" if power is None else str(power)
     elif alarm.get("order", False):
-        words.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
+        yield f"{'low' if median < 0.5 else 'high'} item numbers preferred"
     elif alarm.get("coverage", False):
-        words.append(f"{statistic['coverage']:,.0f} items never drawn")
+        yield f"{statistic['coverage']:,.0f} items never drawn"
     elif alarm.get("items", False):
-        is_overdispersed = statistic["items"] > 1
-        words.append("some items preferred" if is_overdispersed else "more even than by chance")
+        yield "some items preferred" if statistic["items"] > 1 else "more even than by chance"
     elif "items" in alarm:
-        words.append("uniform")
-    return ", ".join(words)
+        yield "uniform"
 
 
 def _number(

@@ -219,22 +219,15 @@ def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
 
 
 def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
-    from .planning import curve_log, plan
-    from .results import Result
+    from .planning import plan
 
     log, table_path, page_path = _opened(arguments, files)
-    options = _given(arguments, "n_items n_users max_negatives progress")
-    if arguments.estimators:
-        options["estimators"] = arguments.estimators
-    if arguments.curve and page_path is None:
-        _show(curve_log(log, arguments.metric, **options), table_path, arguments)
-        return
-    options |= _given(arguments, "confidence budget sequential")
-    planned = plan(log, arguments.metric, curves=page_path is not None, **options)
+    names = "n_items n_users max_negatives progress confidence budget sequential"
+    names += " estimators" * bool(arguments.estimators)
+    planned = plan(log, arguments.metric, **_given(arguments, names))
     if page_path is not None:
         _write_page(page_path, planned, arguments)
-    shown = Result(planned.curves, notes=planned.notes) if arguments.curve else planned
-    _show(shown, table_path, arguments)
+    _show(planned, table_path, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:

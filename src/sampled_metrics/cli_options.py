@@ -139,7 +139,6 @@ def plan_options(add: partial[None]) -> None:
         "best divided into users and negatives")
     add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
         "Python, which ranks all items for users in random order until they decide")
-    add("--curve", "show the probability of the right verdict by negatives and by users instead")
 
 
 def rank_options(add: partial[None]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -125,55 +126,50 @@ def published(
     rows, notes = _read(table, sizes)
     exact_metrics = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
     assumptions = _assumptions(assumption)
-    tables = []
+    datasets = []
     for dataset_rows in _by_dataset(rows):
         n_contrasts = sum(len(contrasts(tuple(row.printed))) for row in dataset_rows)
         nats = float(np.log(2.0 * n_contrasts / (1.0 - confidence)))
-        tables.append(
-            [
-                _judged(row, bool(replacement), assumptions, exact_metrics, nats)
-                for row in dataset_rows
-            ]
-        )
-    has_datasets = any(row.dataset for row in rows)
-    judged_rows = [record for dataset_rows in tables for record in dataset_rows]
-    checks = pd.DataFrame([record.check for record in judged_rows])
-    frame = pd.DataFrame([line for record in judged_rows for line in record.lines])
-    orders = pd.DataFrame(
-        [line for dataset_rows in tables for line in _orders(dataset_rows, assumptions)],
-        columns=[record.name for record in fields(_Order)],
-    )
-    if not has_datasets:
-        checks, frame, orders = (part.drop(columns="dataset") for part in (checks, frame, orders))
-    notes += [row["finding"] for row in checks.to_dict("records") if row["finding"]]
-    assumption_settings: dict[str, object] = (
-        {} if len(assumptions) < 2 else {"assumed": f"that {assumptions[1]}"}
-    )
-    if len(assumptions) > 2 and assumptions[2] is not None:
-        assumption_settings["steepness"] = assumptions[2].steepness
-    size_options = {name: value for name, value in sizes.items() if value is not None}
-    settings = (
-        size_options
-        | {"replacement": bool(replacement), "confidence": confidence}
-        | assumption_settings
-    )
-    return Published(frame, settings, tuple(notes), orders, checks)
+        judging = bool(replacement), assumptions, exact_metrics, nats
+        datasets.append([_judged(row, *judging) for row in dataset_rows])
+    settings: dict[str, object] = {key: size for key, size in sizes.items() if size is not None}
+    settings |= {"replacement": bool(replacement), "confidence": confidence}
+    settings |= {} if assumption is None else {"assumed": f"that {assumption}"}
+    settings |= {"steepness": STEEPNESS} if len(assumptions) > 2 else {}
+    return _result(datasets, assumptions, settings, notes)
+
+
+def _result(
+    datasets: list[list[_Judged]],
+    assumptions: list[Assumption | None],
+    settings: dict[str, object],
+    notes: list[str],
+) -> Published:
+    judged_rows = [judged for dataset_rows in datasets for judged in dataset_rows]
+    orders = [order for dataset_rows in datasets for order in _orders(dataset_rows, assumptions)]
+    tables = [
+        pd.DataFrame([line for judged in judged_rows for line in judged.lines]),
+        pd.DataFrame(orders, columns=[column.name for column in fields(_Order)]),
+        pd.DataFrame([judged.check for judged in judged_rows]),
+    ]
+    notes += [finding for finding in tables[-1]["finding"] if finding]
+    if not any(judged.row.dataset for judged in judged_rows):
+        tables = [table.drop(columns="dataset") for table in tables]
+    frame, orders_frame, checks = tables
+    return Published(frame, settings, tuple(notes), orders_frame, checks)
 
 
 @dataclass(frozen=True, eq=False)
 class _Row:
     """A row of the table; `printed` has each value and half a unit of its last digit."""
 
+    name: str
     dataset: str
     method: str
     printed: dict[Metric, tuple[float, float]]
     n_items: int
     n_negatives: int
     users: int
-
-    @property
-    def name(self) -> str:
-        return printable(self.method) + (f" on {printable(self.dataset)}" if self.dataset else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,48 +199,19 @@ def _read(
 ) -> tuple[list[_Row], list[str]]:
     """The rows of a table, and notes on what is left out."""
     frame, name = _text(table)
-    columns: dict[str, str] = {}
-    metric_columns: dict[Metric, str] = {}
-    unknown_columns = []
-    for column in map(str, frame.columns):
-        normalized = " ".join(column.lower().split())
-        meaning = next((key for key, names in _NAMES.items() if normalized in names), None)
-        metric = None if meaning else _metric(column)
-        if metric is not None and metric in metric_columns:
-            raise ValueError(
-                f"{name} has two columns for {metric.label}: {metric_columns[metric]}, {column}"
-            )
-        if meaning in columns:
-            raise ValueError(f"{name} has two columns for {meaning}: {columns[meaning]}, {column}")
-        if meaning:
-            columns[meaning] = column
-        elif metric is not None:
-            metric_columns[metric] = column
-        else:
-            unknown_columns.append(column)
-    if "method" not in columns and unknown_columns:
-        columns["method"] = unknown_columns.pop(0)
-    if "method" not in columns:
-        raise ValueError(f"{name} needs a column method, got {', '.join(map(str, frame.columns))}")
-    if not metric_columns:
-        raise ValueError(f"{name} needs a column of a metric, such as HR@10, got none")
-    if frame.empty:
-        raise ValueError(f"{name} must hold one row or more, got none")
-    ignored = ", ".join(map(printable, unknown_columns))
-    notes = [f"columns left out, as they are no metric: {ignored}"] if unknown_columns else []
+    columns, ignored = _columns(frame, name)
+    notes = [f"columns left out, as they are no metric: {', '.join(ignored)}"] if ignored else []
     rows, seen_methods = [], set()
     for record in frame.to_dict("records"):
-        method = str(record[columns["method"]]).strip()
-        dataset = str(record[columns["dataset"]]).strip() if "dataset" in columns else ""
+        dataset, method = (
+            str(record[columns[key]]).strip() if key in columns else ""
+            for key in ("dataset", "method")
+        )
         label = printable(f"{method} on {dataset}" if dataset else method)
         if (dataset, method) in seen_methods:
             raise ValueError(f"{name} has two rows for {label}")
         seen_methods.add((dataset, method))
-        cells = {
-            metric: _number(record[heading], f"{metric.label} of {label}")
-            for metric, heading in metric_columns.items()
-        }
-        printed = {metric: cell for metric, cell in cells.items() if cell is not None}
+        printed = _numbers(record, columns, label)
         if not printed:
             notes.append(f"{label} is left out: no number is printed")
             continue
@@ -252,10 +219,49 @@ def _read(
             key: _size(key, record.get(columns.get(key, "")), default, label)
             for key, default in sizes.items()
         }
-        rows.append(_Row(dataset, method, printed, **row_sizes))
+        rows.append(_Row(label, dataset, method, printed, **row_sizes))
     if not rows:
         raise ValueError(f"{name} must hold one number or more, got none")
     return rows, notes
+
+
+def _columns(frame: pd.DataFrame, name: str) -> tuple[dict[str | Metric, str], list[str]]:
+    """The column of each key of `_NAMES` and of each metric; and the other columns."""
+    columns: dict[str | Metric, str] = {}
+    unknown_columns = []
+    for column in map(str, frame.columns):
+        normalized = " ".join(column.lower().split())
+        keys = (key for key, names in _NAMES.items() if normalized in names)
+        meaning = next(keys, None) or _metric(column)
+        if meaning is None:
+            unknown_columns.append(column)
+        elif meaning in columns:
+            label = getattr(meaning, "label", meaning)
+            raise ValueError(f"{name} has two columns for {label}: {columns[meaning]}, {column}")
+        else:
+            columns[meaning] = column
+    if "method" not in columns:
+        if not unknown_columns:
+            raise ValueError(f"{name} needs a column method, got {', '.join(columns.values())}")
+        columns["method"] = unknown_columns.pop(0)
+    if not any(isinstance(key, Metric) for key in columns):
+        raise ValueError(f"{name} needs a column of a metric, such as HR@10, got none")
+    if frame.empty:
+        raise ValueError(f"{name} must hold one row or more, got none")
+    return columns, [printable(column) for column in unknown_columns]
+
+
+def _numbers(
+    record: dict[Any, object], columns: dict[str | Metric, str], label: str
+) -> dict[Metric, tuple[float, float]]:
+    """The published numbers of a row."""
+    numbers = {}
+    for metric, column in columns.items():
+        if isinstance(metric, Metric):
+            number = _number(record[column], f"{metric.label} of {label}")
+            if number is not None:
+                numbers[metric] = number
+    return numbers
 
 
 def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -303,25 +309,28 @@ def _number(cell: object, label: str) -> tuple[float, float] | None:
     if text.lower() in _EMPTY or cell is None:
         return None
     first, to, last = text.partition(" to ")
-    if to:
-        least, most = _number(first, label), _number(last, label)
-        if least is None or most is None or least > most or " to " in last:
-            raise ValueError(
-                f"{label} must be two numbers in order, such as 0.25 to 0.30, got "
-                f"{as_written(cell)}"
-            )
-        low, high = least[0] - least[1], most[0] + most[1]
-        return 0.5 * (low + high), 0.5 * (high - low)
+    if not to:
+        return _one_number(text, cell, label)
+    least, most = _number(first, label), _number(last, label)
+    if least is None or most is None or least > most or " to " in last:
+        raise ValueError(
+            f"{label} must be two numbers in order, such as 0.25 to 0.30, got {as_written(cell)}"
+        )
+    low, high = least[0] - least[1], most[0] + most[1]
+    return 0.5 * (low + high), 0.5 * (high - low)
+
+
+def _one_number(text: str, cell: object, label: str) -> tuple[float, float]:
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
         raise ValueError(f"{label} must be a printed number such as 0.250, got {as_written(cell)}")
-    exponent = int(match[3] or 0) - (2 if match[4] else 0)
-    value = float(f"{match[1] or 0}.{match[2] or 0}e{exponent}")
+    decimals, exponent = match[2] or "", int(match[3] or 0) - 2 * len(match[4])
+    value = float(f"{match[1]}.{decimals}e{exponent}")
     if value > 1:
         raise ValueError(
             f"{label} must be in [0, 1], got {as_written(cell)}: write percentages as 25.0%"
         )
-    return value, 0.5 * 10.0 ** (exponent - len(match[2] or ""))
+    return value, 0.5 * 10.0 ** (exponent - len(decimals))
 
 
 def _size(key: str, cell: object, default: int | None, label: str) -> int:
@@ -353,9 +362,8 @@ def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
 
 def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
     """Bounds on the unrounded averages."""
-    low = np.array([max(value - half, 0.0) for value, half in row.printed.values()])
-    high = np.array([min(value + half, 1.0) for value, half in row.printed.values()])
-    return low, high
+    value, half = np.array([*row.printed.values()]).T
+    return np.maximum(value - half, 0.0), np.minimum(value + half, 1.0)
 
 
 def _fractional(row: _Row, low: FloatArray, high: FloatArray) -> str:
@@ -385,58 +393,50 @@ def _judged(
         raise ValueError(f"{problem}, for {row.name}") from None
     published_averages = averages(protocol, tuple(row.printed))
     low, high = _rounded(row)
+    metrics = list(row.printed) if exact_metrics is None else exact_metrics
     finding = _inconsistent(row, published_averages, low, high)
     is_consistent = not finding
-    ends = published_averages.expectations(low, high, row.users, nats)
-    metrics = list(row.printed) if exact_metrics is None else exact_metrics
-    bounds = {metric: np.full((len(assumptions), 2), np.nan) for metric in metrics}
-    possible = [False] * len(assumptions)
-    for i, assumption in enumerate(assumptions if is_consistent else []):
-        intervals = {
-            metric: published_averages.bounds(metric, assumption, *ends) for metric in metrics
-        }
-        possible[i] = bool(np.isfinite(list(intervals.values())).all())
-        if not possible[i]:
-            break  # a stronger assumption is refused, too
-        for metric, interval in intervals.items():
-            bounds[metric][i] = interval
-    if is_consistent and not all(possible):
-        refused = assumptions[possible.index(False)]
-        claim = "any true ranks" if refused is None else f"the assumption that {refused}"
-        numbers = ", ".join(
-            f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()
-        )
-        finding = f"{row.name}: {numbers} contradict {claim}"
-    finding = finding or _fractional(row, low, high)
+    bounds = np.full((len(assumptions), len(metrics), 2), np.nan)
+    if is_consistent:
+        ends = published_averages.expectations(low, high, row.users, nats)
+        for i, assumption in enumerate(assumptions):
+            intervals = [published_averages.bounds(metric, assumption, *ends) for metric in metrics]
+            if not np.isfinite(intervals).all():
+                finding = _contradiction(row, assumption)
+                break  # a stronger assumption is refused, too
+            bounds[i] = intervals
+    possible = np.isfinite(bounds).all(axis=(1, 2)).tolist()
     mass = published_averages.most_even(low, high, row.users) if possible[0] else None
     lines = []
-    for metric in metrics:
-        line: dict[str, object] = {
-            "dataset": row.dataset,
-            "method": row.method,
-            "metric": metric.name,
-        }
-        line["printed"] = row.printed[metric][0] if metric in row.printed else np.nan
-        for suffix, low_high in zip(("", "_decreasing", "_steep"), bounds[metric], strict=False):
-            line |= {f"low{suffix}": float(low_high[0]), f"high{suffix}": float(low_high[1])}
+    by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
+    for metric, metric_bounds in by_metric.items():
+        line: dict[str, object] = {"dataset": row.dataset, "method": row.method}
+        line |= {"metric": metric.name, "printed": row.printed.get(metric, (np.nan,))[0]}
+        suffixes = "", "_decreasing", "_steep"
+        for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
+            line |= {f"low{suffix}": least, f"high{suffix}": most}
         line["guess"] = np.nan if mass is None else float(mass @ metric.vector(row.n_items))
         lines.append(line)
     check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
-    names = ("possible", "decreasing", "steep")
-    check |= dict(zip(names, possible, strict=False)) | {"finding": finding}
-    return _Judged(row, check, lines, bounds)
+    check |= dict(zip(("possible", "decreasing", "steep"), possible, strict=False))
+    check["finding"] = finding or _fractional(row, low, high)
+    return _Judged(row, check, lines, by_metric)
+
+
+def _contradiction(row: _Row, assumption: Assumption | None) -> str:
+    claim = "any true ranks" if assumption is None else f"the assumption that {assumption}"
+    numbers = ", ".join(f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items())
+    return f"{row.name}: {numbers} contradict {claim}"
 
 
 def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
-    names = [f"{of.label} {value:g}" for of, (value, _) in row.printed.items()]
     if of.consistent(low, high):
         return ""
+    names = [f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()]
     pairs = combinations(range(len(names)), 2)
-    contradicting = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
-    numbers = (
-        ", ".join(names) if contradicting is None else " and ".join(names[i] for i in contradicting)
-    )
+    pair = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
+    numbers = ", ".join(names) if pair is None else " and ".join(names[i] for i in pair)
     return f"{row.name}: no list of sampled ranks has {numbers} at once"
 
 
@@ -466,10 +466,8 @@ def _orders(dataset_rows: list[_Judged], assumptions: list[Assumption | None]) -
             names = first.row.method, second.row.method
             order = _Order(first.row.dataset, metric.name, *names)
             for i, assumption in enumerate(assumptions):
-                (first_low, first_high), (second_low, second_high) = (
-                    first.ends[metric][i],
-                    second.ends[metric][i],
-                )
+                first_low, first_high = first.ends[metric][i]
+                second_low, second_high = second.ends[metric][i]
                 if first_low > second_high or second_low > first_high:  # not where one is NaN
                     ahead, behind = names if first_low > second_high else names[::-1]
                     verdict, name = f"{ahead} beats {behind}", assumption_name(assumption)

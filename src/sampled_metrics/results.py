@@ -384,9 +384,6 @@ class Plan(Result):
         The cheapest evaluation of each kind that reaches the confidence.
     limits : pandas.DataFrame
         An upper bound on how often a pair gets a verdict with 95% confidence, whatever the method.
-    curves : pandas.DataFrame
-        The probability of the right verdict by negatives and by users, which the page draws; empty
-        unless asked for.
 
     See Also
     --------
@@ -406,7 +403,6 @@ class Plan(Result):
 
     designs: pd.DataFrame = field(default_factory=pd.DataFrame)
     limits: pd.DataFrame = field(default_factory=pd.DataFrame)
-    curves: pd.DataFrame = field(default_factory=pd.DataFrame, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -148,16 +148,8 @@ def race(
     >>> race({"near": scorer(1, 20), "far": scorer(2, 100)}, 400, 2_000, test).frame["verdict"][0]
     'near beats far'
     """
-    parsed_metric = parsed(metric)
-    if not isinstance(score, Mapping) or len(score) < 2 or not all(map(callable, score.values())):
-        raise ValueError(
-            "score must map two names or more to functions, got "
-            + (f"{len(score)}" if isinstance(score, Mapping) else type(score).__name__)
-        )
-    confidence = checked_confidence(confidence)
-    names = [str(name) for name in score]
-    if len(set(names)) < len(names):
-        raise ValueError(f"score must map different names, got {as_written(names)}")
+    parsed_metric, confidence = parsed(metric), checked_confidence(confidence)
+    names = _names(score)
     if state is not None and not isinstance(state, (str, Path)):
         raise ValueError(f"state must be the path of a file, got {as_written(state)}")
     jobs = [Job.of(users, items, function, None, 0.0) for function in score.values()]
@@ -172,33 +164,57 @@ def race(
         _Scorer(name, job, field, parsed_metric, remaining)
         for name, job in zip(names, jobs, strict=True)
     ]
-    state_file = _State(state, names, field, parsed_metric, float(confidence), remaining)
+    state_file = _State(state, names, field, parsed_metric, confidence, remaining)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
-    values = np.full((field.users.size, len(names)), np.nan)
-    n_done = 0
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
-        for start, stop in batches(field.users.size):
-            if not any(pair.open for pair in pairs):
+        values = _values_until_decided(pairs, scorers, state_file, 1.0 - confidence, bar.update)
+    return _result(names, pairs, values, scorers, field, parsed_metric, confidence)
+
+
+def _names(score: Mapping[str, Callable[[Any, Any], Any]]) -> list[str]:
+    """The names of the recommenders; ValueError unless there are two functions or more."""
+    if not isinstance(score, Mapping) or len(score) < 2 or not all(map(callable, score.values())):
+        got = len(score) if isinstance(score, Mapping) else type(score).__name__
+        raise ValueError(f"score must map two names or more to functions, got {got}")
+    names = [str(name) for name in score]
+    if len(set(names)) < len(names):
+        raise ValueError(f"score must map different names, got {as_written(names)}")
+    return names
+
+
+def _values_until_decided(
+    pairs: Sequence[_Pair],
+    scorers: Sequence[_Scorer],
+    state_file: _State,
+    error_rate: float,
+    report: Callable[[int], object],
+) -> FloatArray:
+    """Bet batch by batch until all pairs are decided, no user remains, or the budget is spent.
+
+    Return the metric of each user and recommender, NaN where it was not computed.
+    """
+    field = scorers[0].field
+    values, n_done = np.full((field.users.size, len(scorers)), np.nan), 0
+    for start, stop in batches(field.users.size):
+        open_scorers = {index for pair in pairs if pair.open for index in pair.both}
+        if not open_scorers:
+            break
+        batch = np.arange(start, stop)
+        if not state_file.read(values, batch, scorers):
+            try:
+                for index in sorted(open_scorers):
+                    values[batch, index] = scorers[index].values(batch)
+            except _BudgetSpentError:
                 break
-            batch = np.arange(start, stop)
-            open_scorers = sorted(
-                {scorer_index for pair in pairs if pair.open for scorer_index in pair.both}
-            )
-            if not state_file.read(values, batch, scorers):
-                try:
-                    for scorer_index in open_scorers:
-                        values[batch, scorer_index] = scorers[scorer_index].values(batch)
-                except _BudgetSpentError:
-                    break
-                field.reorder()
-                state_file.write(values, stop, scorers)
-            for pair in pairs:
-                pair.bet(values, batch)
-            _decide(pairs, 1.0 - confidence)
-            n_done = stop
-            bar.update(batch.size)
-    return _result(names, pairs, values[:n_done], scorers, field, parsed_metric, float(confidence))
+            field.reorder()
+            state_file.write(values, stop, scorers)
+        for pair in pairs:
+            pair.bet(values, batch)
+        _decide(pairs, error_rate)
+        n_done = stop
+        report(batch.size)
+    return values[:n_done]
 
 
 class _BudgetSpentError(Exception):
@@ -262,16 +278,10 @@ class _Field:
                 f"user {distinct[np.argmax(full)]} must have an item that is in neither test nor "
                 "train, and has none"
             )
-        permutation = rng.permutation(distinct.size)
+        permutation, order = rng.permutation(distinct.size), rng.permutation(shape[1])
+        shuffled = [test_items[i] for i in permutation.tolist()]
         zeros = np.zeros(shape[1])
-        return cls(
-            distinct[permutation],
-            [test_items[i] for i in permutation.tolist()],
-            seen[permutation],
-            rng.permutation(shape[1]),
-            zeros,
-            zeros.copy(),
-        )
+        return cls(distinct[permutation], shuffled, seen[permutation], order, zeros, zeros.copy())
 
     def reorder(self) -> None:
         """Score first the items that often outscored test items, so that users are dropped early.
@@ -283,29 +293,25 @@ class _Field:
         self.order = self.order[np.argsort(-rate[self.order], kind="stable")]
 
 
+@dataclass
 class _Scorer:
     """Computes the exact metric of one recommender in rounds, and counts its scores."""
 
-    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, budget: _Budget) -> None:
-        self.name, self._job, self._field, self._metric, self._budget = (
-            name,
-            job,
-            field,
-            metric,
-            budget,
-        )
-        self.scores = 0
-        # An item that this many candidates outscore adds nothing to the metric.
-        self._cutoff = metric.cutoff
+    name: str
+    job: Job
+    field: _Field
+    metric: Metric
+    budget: _Budget
+    scores: int = 0
 
     def values(self, batch: IntArray) -> FloatArray:
         """The exact metric of each user of a batch; shape (users,)."""
-        field, n_items = self._field, self._field.order.size
+        field, n_items = self.field, self.field.order.size
         test_items = [field.test[index] for index in batch.tolist()]
         n_test_items = np.array([block.size for block in test_items])
         first_entry = np.cumsum(n_test_items) - n_test_items
         owner = np.repeat(np.arange(batch.size), n_test_items)
-        rows = self._job.users.rows(field.users[batch])
+        rows = self.job.users.rows(field.users[batch])
         if batch[0] == 0:
             self._try(rows, test_items[0])
         # Test items, best first. Items that outscore the best one outscore the others, too.
@@ -329,8 +335,8 @@ class _Scorer:
             field.scored[index] += is_negative[entry_rows].sum(axis=0)
             start += size
             size = start
-            if self._cutoff is not None:
-                active = active[better[first_entry[active]] < self._cutoff]
+            if self.metric.cutoff is not None:  # an item below so many adds nothing
+                active = active[better[first_entry[active]] < self.metric.cutoff]
         return self._of_counts(batch, n_test_items, first_entry, own_scores, better, tied)
 
     def _own(self, rows: Any, batch: IntArray, test_items: Sequence[IntArray]) -> NDArray[Any]:
@@ -346,12 +352,9 @@ class _Scorer:
             while stop < batch.size and total + test_items[stop].size <= OWN_ITEMS:
                 total += test_items[stop].size
                 stop += 1
-            users = self._field.users[batch[start:stop]]
-            scores = self._scored(
-                arrays.rows(rows, slice(start, stop)),
-                np.concatenate(test_items[start:stop]),
-                users,
-            )
+            users = self.field.users[batch[start:stop]]
+            part = arrays.rows(rows, slice(start, stop))
+            scores = self._scored(part, np.concatenate(test_items[start:stop]), users)
             ends = np.cumsum([user_items.size for user_items in test_items[start:stop]])
             for row, end, items in zip(scores, ends, test_items[start:stop], strict=True):
                 own_scores.append(np.sort(row[end - items.size : end])[::-1])
@@ -361,7 +364,7 @@ class _Scorer:
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
         rows = arrays.rows(rows, slice(0, OWN_ITEMS))
-        users = self._field.users[:OWN_ITEMS]
+        users = self.field.users[:OWN_ITEMS]
         first_scores, second_scores = (self._scored(rows, items, users).tobytes() for _ in range(2))
         if first_scores != second_scores:
             raise ValueError(
@@ -372,10 +375,10 @@ class _Scorer:
     def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> NDArray[Any]:
         """Scores of some users and items, checked and counted; shape (users, items)."""
         shape = len(users), items.size
-        self._budget.pay(shape[0] * shape[1])
-        assert self._job.items is not None
-        score: Any = self._job.score
-        raw_scores = arrays.fetched(score(rows, self._job.items.rows(items)))
+        self.budget.pay(shape[0] * shape[1])
+        assert self.job.items is not None
+        score: Any = self.job.score
+        raw_scores = arrays.fetched(score(rows, self.job.items.rows(items)))
         self.scores += shape[0] * shape[1]
         try:
             scores = real_scores(raw_scores, users)
@@ -398,8 +401,8 @@ class _Scorer:
 
         The counts of a dropped user are incomplete, but large enough to make the metric exactly 0.
         """
-        seen, values = self._field.seen, np.empty(batch.size)
-        pool = self._field.order.size - np.diff(seen.indptr)[batch]
+        seen, values = self.field.seen, np.empty(batch.size)
+        pool = self.field.order.size - np.diff(seen.indptr)[batch]
         for n_relevant in np.unique(n_test_items).tolist():
             batch_rows = np.flatnonzero(n_test_items == n_relevant)
             entries = first_entry[batch_rows][:, np.newaxis] + np.arange(n_relevant)
@@ -407,7 +410,7 @@ class _Scorer:
             ordered = own_scores[entries]  # compared, not subtracted: inf - inf is not 0
             tie_group[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
             sets = RelevantSets(better[entries], tied[entries], tie_group, pool[batch_rows])
-            values[batch_rows] = sets.evaluate(self._metric)
+            values[batch_rows] = sets.evaluate(self.metric)
         return values
 
 
@@ -489,16 +492,17 @@ def _result(
         mean = pair.sum / pair.users if pair.users else np.nan
         wealth, warrant = float(np.exp(pair.won.max())), (_confidence.NONE, _confidence.THEOREM)
         rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
-    full, costs = field.users.size * field.order.size, []
-    for scorer_index, scorer in enumerate(scorers):
-        known_values = values[~np.isnan(values[:, scorer_index]), scorer_index]
-        mean = float(known_values.mean()) if known_values.size else np.nan
-        cost: dict[str, object] = {
+    costs = []
+    for scorer, users_values in zip(scorers, values.T, strict=True):
+        known_values = users_values[~np.isnan(users_values)]
+        cost = {
             "recommender": scorer.name,
-            metric.name: mean,
+            metric.name: float(known_values.mean()) if known_values.size else np.nan,
             "users": known_values.size,
+            "scores": scorer.scores,
+            "share": scorer.scores / (field.users.size * field.order.size),
         }
-        costs.append(cost | {"scores": scorer.scores, "share": scorer.scores / full})
+        costs.append(cost)
     settings = {
         "metric": metric.name,
         "confidence": confidence,

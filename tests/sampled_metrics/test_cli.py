@@ -254,7 +254,6 @@ TABLES = [
     "gate toy/old.csv toy/new.csv TOY --metric auc",
     "published toy/table.csv TOY --users 300",
     "plan --from toy/log.csv TOY --metric auc --sequential",
-    "plan --from toy/log.csv TOY --metric auc --curve",
     "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv",
     "audit toy/negatives.csv --n-items 500",
 ]
@@ -651,7 +650,6 @@ def test_compare_assumes_as_little_as_it_is_told(
         "compare log.csv DISTINCT --metric ndcg@10",
         "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000"
         " --max-negatives 99",
-        "plan --from log.csv DISTINCT --metric ndcg@10 --curve",
         "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
         "plan --from toy/log.csv TOY --metric ndcg@10",
@@ -730,26 +728,15 @@ def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[st
     assert "bets decide, with the confidence asked for, which of two recommenders" in page
 
 
-def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
-    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--curve", "--format", "json"]) == 0
-    rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
-    assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
-    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(planning.around(30))
-
-
 def test_the_plan_of_the_command_is_one_of_the_library(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
     options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
-    plan = planning.plan(rows, "ap", curves=True, **options)
-    curves = planning.curve_log(rows, "ap", **options)
-    pd.testing.assert_frame_equal(plan.curves, curves.frame)
-    for result, extra_options in ((plan, []), (curves, ["--curve"])):
-        assert main(["plan", "--from", "log.csv", *SIZES, *words, *extra_options]) == 0
-        assert capsys.readouterr().out == result.to_text()
+    plan = planning.plan(rows, "ap", **options)
+    assert main(["plan", "--from", "log.csv", *SIZES, *words]) == 0
+    assert capsys.readouterr().out == plan.to_text()
     assert main(["plan", "--from", "log.csv", *SIZES, *words, "--report", "page.html"]) == 0
     plan.write("own.html")
     page, library_page = (

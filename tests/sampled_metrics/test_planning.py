@@ -8,6 +8,7 @@ from itertools import combinations, product
 from math import comb, prod
 from operator import mul
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
-from sampled_metrics.planning import ESTIMATORS, curve, fitted, for_pairs
+from sampled_metrics.planning import ESTIMATORS, fitted
 from sampled_metrics.planning import pairs as pair_plans
 from sampled_metrics.planning.pairs import EXACT
 from sampled_metrics.planning.races import rebinned
@@ -31,6 +32,21 @@ from tests.reference import exact_pmf
 def plan(*arguments, **options) -> pd.DataFrame:
     """The table alone."""
     return planning.plan_pair(*arguments, **options).frame
+
+
+def chances(
+    pair: tuple[Any, Any], name: str, protocols: list[Protocol], users: list[int], by: str
+) -> list[float]:
+    """The probability of the right verdict by an estimator, for each protocol and users."""
+    return [
+        verdict(
+            *pair,
+            estimators.by_name(by, metric(name), protocol, gamma=estimators.default_gamma(n_users)),
+            n_users=n_users,
+        ).probability
+        for n_users in users
+        for protocol in protocols
+    ]
 
 
 BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
@@ -148,18 +164,13 @@ def test_a_plan_opens_what_estimate_opens(tmp_path: Path) -> None:
 def test_a_plan_takes_the_populations_of_recommenders(tmp_path: Path) -> None:
     populations = {"A": BETTER, "B": WORSE, "C": {4: 0.4, 400: 0.6}}
     protocol, options = Protocol(1_000, 100), {"estimators": "naive", "max_negatives": 20}
-    planned = planning.plan(populations, "ndcg@10", protocol, 60, curves=True, **options)
+    planned = planning.plan(populations, "ndcg@10", protocol, 60, **options)
     expected = planning.for_all(populations, "ndcg@10", protocol, 60, **options)
     for name in ("frame", "designs", "limits"):
         pd.testing.assert_frame_equal(getattr(planned, name), getattr(expected, name))
     pair_frame = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, **options).frame
     two = planning.plan({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, n_users=60, **options)
     pd.testing.assert_frame_equal(two.frame.drop(columns=["first", "second"]), pair_frame)
-    curves = planned.curves.query("first == 'A' and second == 'B' and estimator == 'naive'")
-    expected_curve = curve(BETTER, WORSE, "ndcg@10", with_negatives(1_000, 1, 2, 5, 10, 20), 60)
-    expected_curve = expected_curve[expected_curve["estimator"] == "naive"]
-    assert curves["probability"].iloc[:5].tolist() == expected_curve["probability"].tolist()
-    assert set(curves["n_users"]) == set(planning.around(60))
     planned.write(tmp_path / "plan.html")
     assert "60 users, 1,000 items, 100 negatives" in (tmp_path / "plan.html").read_text()
 
@@ -170,9 +181,8 @@ def test_a_plan_takes_the_exact_ranks_of_recommenders() -> None:
         name: RelevantSets(above, no_ties, levels, [40, 50])
         for name, above in {"A": [[0, 5], [2, 9]], "B": [[3, 20], [4, 30]]}.items()
     }
-    protocol, options = Protocol(52, 10), {"estimators": "naive", "curves": True}
-    planned = planning.plan(sets, "ndcg@10", protocol, 30, **options)
-    assert planned.settings["max_negatives"] == planned.curves["n_negatives"].max() == 40
+    planned = planning.plan(sets, "ndcg@10", Protocol(52, 10), 30, estimators="naive")
+    assert planned.settings["max_negatives"] == 40
 
 
 @pytest.mark.parametrize(
@@ -209,15 +219,15 @@ def test_arguments_that_belong_to_other_data(
 def test_recommenders_without_an_order_are_left_out() -> None:
     ranks = {"A": {1: 1.0}, "B": {1: 1.0}, "C": {5: 1.0}}
     with pytest.warns(UserWarning, match="A and B have the same AP"):
-        table = for_pairs(plan, ranks, metric("ap"), Protocol(50, 5), 5, estimators=["naive"])
+        table = planning.for_all(ranks, "ap", Protocol(50, 5), 5, estimators=["naive"]).frame
     assert set(zip(table["first"], table["second"], strict=True)) == {("A", "C"), ("B", "C")}
     with (
         pytest.warns(UserWarning, match="A and B"),
         pytest.raises(ValueError, match="all recommenders have the same AP"),
     ):
-        for_pairs(plan, {"A": {1: 1.0}, "B": {1: 1.0}}, metric("ap"), Protocol(50, 5), 5)
+        planning.for_all({"A": {1: 1.0}, "B": {1: 1.0}}, "ap", Protocol(50, 5), 5)
     with pytest.raises(ValueError, match="two recommenders or more, got 1"):
-        for_pairs(plan, {"A": {1: 1.0}}, metric("ap"), Protocol(50, 5), 5)
+        planning.for_all({"A": {1: 1.0}}, "ap", Protocol(50, 5), 5)
 
 
 def test_arrays_are_drawn_as_pairs() -> None:
@@ -279,24 +289,15 @@ def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
     table = plan(BETTER, WORSE, metric("ndcg@10"), Protocol(1_000, 100), 50).set_index("estimator")
     for name in ESTIMATORS:
         m = int(table.loc[name, "negatives_needed"])
-        points = curve(
-            BETTER, WORSE, metric("ndcg@10"), with_negatives(1_000, m - 1, m), 50, estimators=[name]
-        )
-        low, high = points["probability"][:2]
+        samples = with_negatives(1_000, m - 1, m)
+        low, high = chances((BETTER, WORSE), "ndcg@10", samples, [50], name)
         assert low < 0.95 <= high
     for name in ESTIMATORS:
         if pd.isna(table.loc[name, "users_needed"]):
             continue
         users = int(table.loc[name, "users_needed"])
-        points = curve(
-            BETTER,
-            WORSE,
-            metric("ndcg@10"),
-            Protocol(1_000, 100),
-            [users - 1, users],
-            estimators=[name],
-        )
-        low, high = points["probability"][:2]
+        sample = with_negatives(1_000, 100)
+        low, high = chances((BETTER, WORSE), "ndcg@10", sample, [users - 1, users], name)
         assert low < 0.95 <= high
 
 
@@ -447,31 +448,20 @@ def test_a_plan_tells_ties_from_right_verdicts() -> None:
     # One user in a thousand has an item that few negatives can push out of the sampled top ten.
     first, second = {2: 0.999, 400: 0.001}, {2: 0.998, 400: 0.002}
     table = plan(first, second, metric("recall@10"), Protocol(1_000, 20), 30, estimators=["naive"])
-    tied = curve(first, second, metric("recall@10"), Protocol(1_000, 20), 30, estimators=["naive"])
     loss_probability = sum(exact_pmf(1_000, 20, 400, True)[10:])
     first_pmf, second_pmf = (
         [comb(30, k) * p**k * (1 - p) ** (30 - k) for k in range(31)]
         for p in (loss_probability / 1_000, loss_probability / 500)
     )  # users who have lost their item
-    assert (
-        table["ties"][0]
-        == pytest.approx(float(sum(map(mul, first_pmf, second_pmf))))
-        == tied["ties"][0]
-    )
+    assert table["ties"][0] == pytest.approx(float(sum(map(mul, first_pmf, second_pmf))))
     right = sum(
         p * q for (i, p), (j, q) in product(enumerate(first_pmf), enumerate(second_pmf)) if i < j
     )
     assert table["probability"][0] == pytest.approx(float(right))
     users = int(table["users_needed"][0])
-    points = curve(
-        first,
-        second,
-        metric("recall@10"),
-        Protocol(1_000, 20),
-        [users - 1, users],
-        estimators=["naive"],
-    )
-    assert points["probability"][0] < 0.95 <= points["probability"][1]
+    samples = with_negatives(1_000, 20)
+    fewer, enough = chances((first, second), "recall@10", samples, [users - 1, users], "naive")
+    assert fewer < 0.95 <= enough
 
 
 def test_gamma_follows_the_users_that_are_needed() -> None:
@@ -481,40 +471,31 @@ def test_gamma_follows_the_users_that_are_needed() -> None:
         for n_users in (5, 5_000)
     )
     assert needed_at_5 == needed_at_5000
-    probabilities = curve(*arguments, [needed_at_5 - 1, needed_at_5], estimators=["bias-variance"])[
-        "probability"
-    ]
-    assert probabilities[0] < 0.95 <= probabilities[1]
+    users = [needed_at_5 - 1, needed_at_5]
+    samples = with_negatives(1_000, 100)
+    fewer, enough = chances((BETTER, WORSE), "ndcg@10", samples, users, "bias-variance")
+    assert fewer < 0.95 <= enough
 
 
 def test_more_users_cannot_mend_a_wrong_order_and_negatives_can() -> None:
     table = plan(BETTER, WORSE, metric("ndcg@10"), Protocol(1_000, 100), 50).set_index("estimator")
     assert table["users_needed"].isna().to_dict()["naive"]
     assert table.loc["naive", "negatives_needed"] > 100
-    wrong = curve(
-        BETTER,
-        WORSE,
-        metric("ndcg@10"),
-        Protocol(1_000, 50),
-        [10, 100, 1_000],
-        estimators=["naive"],
-    )
-    assert (np.diff(wrong["probability"][:3]) < 0).all()
+    samples = with_negatives(1_000, 50)
+    wrong = chances((BETTER, WORSE), "ndcg@10", samples, [10, 100, 1_000], "naive")
+    assert (np.diff(wrong) < 0).all()
 
 
 def test_the_confidence_is_kept_by_every_later_step() -> None:
     # For few negatives the naive order is right by accident, then wrong, then right for good.
     first, second = {1: 0.5, 90: 0.5}, {9: 1.0}
-    points = curve(
-        first, second, metric("ap"), with_negatives(100, 1, 5, 99), 10**4, estimators=["naive"]
-    )
-    right = (points["probability"][:3] > 0.5).tolist()
+    samples = with_negatives(100, 1, 5, 99)
+    right = [one > 0.5 for one in chances((first, second), "ap", samples, [10**4], "naive")]
     table = plan(first, second, metric("ap"), Protocol(100, 5), 10**4, estimators=["naive"])
     assert right[-1]
     needed = int(table["negatives_needed"][0])
     samples = with_negatives(100, *range(needed, 100))
-    later = curve(first, second, metric("ap"), samples, 10**4, estimators=["naive"])
-    assert (later["probability"] >= 0.95).all()
+    assert min(chances((first, second), "ap", samples, [10**4], "naive")) >= 0.95
 
 
 def of_sets(ranks: list[list[int]], n: int) -> RelevantSets:
@@ -603,15 +584,17 @@ def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
         *arguments, Protocol(1_000, 20), 50, estimators=names, max_negatives=50, budget=1_500
     )
     for name in names:
-        chances = {
-            m: curve(*arguments, Protocol(1_000, m), 1_500 // (m + 1), estimators=[name])
+        tried = {
+            m: chances(
+                arguments[:2], "ndcg@10", with_negatives(1_000, m), [1_500 // (m + 1)], name
+            )[0]
             for m in pair_plans.steps(50)
         }
-        surest = max(chances, key=lambda m: chances[m]["probability"][0])
+        surest = max(tried, key=tried.__getitem__)
         row = table.set_index("estimator").loc[name]
         assert row["best_negatives"] == surest
         assert row["best_users"] == 1_500 // (surest + 1)
-        assert row["best_probability"] == pytest.approx(chances[surest]["probability"][0])
+        assert row["best_probability"] == pytest.approx(tried[surest])
     exact = table.iloc[-1]
     assert exact["best_users"] == 1
     assert exact["best_probability"] == pytest.approx(_Pair.of(
@@ -635,13 +618,13 @@ def test_counts_of_scores() -> None:
 def test_ranking_all_items_needs_users_too() -> None:
     # 1 where the first wins and -1 where it loses: a coin with probability 0.6.
     first, second = [1] * 3 + [100] * 2, [100] * 3 + [1] * 2
-    table = curve(
-        first, second, metric("recall@1"), Protocol(100, 10), [5, 500], estimators=["naive"]
-    )
-    exact = table[table["estimator"] == EXACT]["probability"].tolist()
+    exact, ties = zip(*(
+        plan(first, second, metric("recall@1"), Protocol(100, 10), users, max_negatives=1)
+        .iloc[-1][["probability", "ties"]] for users in (5, 500)
+    ), strict=True)  # fmt: skip
     # At least three of five, which cannot be level.
     assert exact[0] == pytest.approx(sum(comb(5, k) * 0.6**k * 0.4 ** (5 - k) for k in (3, 4, 5)))
-    assert table[table["estimator"] == EXACT]["ties"].iloc[0] == pytest.approx(0, abs=1e-12)
+    assert ties[0] == pytest.approx(0, abs=1e-12)
     assert exact[1] > 0.999
 
 
@@ -697,10 +680,6 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     assert row.scores_by_users is None
     with pytest.raises(ValueError, match="n_users must be a whole number in"):
         plan(*populations, metric("ap"), Protocol(100, 5), 10**20)
-    with pytest.raises(ValueError, match="n_users"):
-        curve(*populations, metric("ap"), Protocol(100, 5), [10**20])
-    with pytest.raises(ValueError, match=r"n_users \* n_items"):
-        curve(*populations, metric("ap"), Protocol(10**9, 5), [10**12], estimators=["naive"])
 
 
 @pytest.mark.parametrize(
@@ -712,18 +691,10 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
             "protocol must be for n_relevant = 1 in each instance, got 2",
         ),
         (Protocol([100, 90], 9), "n_items must be one catalogue size here, got shape"),
-        ([], "protocol must hold one Protocol or more, got none"),
-        ([Protocol(100, 9), Protocol(90, 5)], "protocols must differ in n_negatives alone, got"),
-        (
-            [Protocol(9, 4), Protocol(9, 4, replacement=False)],
-            "protocols must differ in n_negatives",
-        ),
     ],
 )
 def test_bad_protocols(protocol: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        curve({1: 1.0}, {2: 1.0}, "ap", protocol, 5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="protocol must be" if said.startswith("pro") else said):
         plan({1: 1.0}, {2: 1.0}, "ap", protocol, 5)  # type: ignore[arg-type]
 
 
@@ -899,7 +870,6 @@ def test_plans_of_all_pairs_keep_their_designs() -> None:
         columns=["first", "second"]
     )
     pd.testing.assert_frame_equal(pair_designs.reset_index(drop=True), pair_plan.designs)
-    assert planned.frame.equals(
-        for_pairs(planning.plan_pair, ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
-    )
+    pair_rows = planned.frame.query("first == 'A' and second == 'C'").iloc[:, 2:]
+    pd.testing.assert_frame_equal(pair_rows.reset_index(drop=True), pair_plan.frame)
     assert planned.summary().count("cheapest:") == 3

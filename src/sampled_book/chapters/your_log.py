@@ -236,7 +236,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
 def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
     """Users that the last pair needs, by the plan from the log and by that from the true ranks, and
     how many times more scores than the `scored` ones rank all items; both plans are from
-    :func:`sampled_metrics.planning.for_pairs`.
+    :func:`sampled_metrics.planning.for_all`.
     """
     first, second = plans.iloc[-1][["first", "second"]]
     full = plans[plans["estimator"] == "exact"].iloc[-1]

@@ -23,12 +23,11 @@ from sampled_metrics.report.figures import (
     STYLE,
     WIDTH,
     Looks,
-    curves,
     intervals,
     marks,
 )
 
-__all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
+__all__ = ["ESTIMATORS", "MARKS", "WIDTH", "intervals", "marks"]
 
 #: Looks of series that are none of X, Y and Z, which alone have the first three colours.
 GREYS: tuple[dict[str, Any], ...] = (
@@ -38,6 +37,22 @@ GREYS: tuple[dict[str, Any], ...] = (
     {"color": "black", "linestyle": ":", "marker": "D"},
     {"color": "#4d4d4d", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
 )
+
+
+def curves(
+    ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], looks: Looks | None = None
+) -> Axes:
+    """Plot named curves over common abscissas `x`, each with a few markers at its own places.
+
+    A curve that is NaN throughout keeps its place in the order of colours. `looks` are those of
+    :func:`marks` unless they are given.
+    """
+    for i, (name, mark) in enumerate((looks or marks(lines)).items()):
+        # Matplotlib cannot space markers along a curve without points.
+        has_points = np.isfinite(np.asarray(lines[name], dtype=float)).any()
+        marker_spacing = (0.03 + 0.04 * i, 0.25) if has_points else None
+        ax.plot(x, lines[name], label=name, markevery=marker_spacing, ms=6, **mark)
+    return ax
 
 
 def greys(names: Iterable[str]) -> Looks:

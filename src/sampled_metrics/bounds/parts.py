@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_intp
 from ..metrics import Metric
@@ -157,69 +158,84 @@ def partition(
     """
     kinds = kinds.astype(np.int64, copy=False)
     negatives, relevant, position, items = kinds.T
-    pools = items - relevant
-    population = np.arange(len(kinds)) if population is None else population
-    is_shared = np.bincount(as_intp(population), minlength=len(kinds))[population] > 1
-    if pools.max() >= MOST_ITEMS:
+    if (items - relevant).max() >= MOST_ITEMS:
         raise ValueError(
             f"n_items must be at most {MOST_ITEMS:,} for an identification interval, got "
             f"{int(items.max()):,}"
         )
-    largest = int(items.max())
-    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
-    is_constant = np.empty(len(pairs), dtype=bool)
-    for row, (n_relevant, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
-        ends = metric.term(np.array([0, largest - n_relevant]) + j, j, n_relevant, largest)
-        is_constant[row] = ends[0] == ends[1]
-    if is_shared.any():  # few users' metrics may be constant, but not their population's
-        is_best = pairs[:, 1] == 1
-        is_constant[is_best] = is_constant[is_best].all()
-    numbers, number = np.unique(pairs[:, 0], return_inverse=True)
-    places = np.bincount(number.ravel(), ~is_constant, numbers.size).astype(np.int64)
-    counted = places[number.ravel()][pair.ravel()]
-    is_constant = is_constant[pair.ravel()]
-    # The users of a population are judged like those with the fewest negatives and relevant items.
-    order = np.lexsort((relevant, population))
-    first = order[np.append(True, np.diff(population[order]) != 0)]
-    certified = first[np.searchsorted(population[first], population)]
-    fewest = np.full(len(kinds), np.iinfo(np.int64).max)
-    np.minimum.at(fewest, population, negatives)
-    negatives, relevant, pools = fewest[population], relevant[certified], pools[certified]
-    code = np.zeros(len(kinds), dtype=np.int64)
-    columns = (
-        (negatives, _ALIKE),
-        (position, _ALIKE_SETS),
-        (relevant, _ALIKE_SETS),
-        (pools, _ALIKE),
-    )
-    for values, ratio in columns:
-        split = np.zeros_like(code)
-        for group in np.unique(code[~is_constant]):
-            in_group = (code == group) & ~is_constant
-            split[in_group] = _bins(values[in_group], weights[in_group] / weights.sum(), ratio)
-        _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
-        code = code.ravel()
-    code[is_constant], certified[is_constant] = -1, np.flatnonzero(is_constant)
-    _, renumbered = np.unique(code[~is_constant], return_inverse=True)
-    code[~is_constant] = renumbered.ravel()
+    population = np.arange(len(kinds)) if population is None else population
+    is_shared = np.unique(population).size < population.size
+    is_constant, counted = _constant(kinds, metric, is_shared)
+    certified, fewest = _certified(population, relevant, negatives)
+    judged = np.stack([fewest, position, relevant[certified], (items - relevant)[certified]])
+    part = np.full(len(kinds), -1)
+    part[~is_constant] = _groups(judged[:, ~is_constant], (weights / weights.sum())[~is_constant])
     parts = []
-    for group in range(code.max(initial=-1) + 1):
-        in_group = np.flatnonzero(code == group)
+    for group in range(part.max(initial=-1) + 1):
+        in_group = np.flatnonzero(part == group)
         most = in_group[int(np.argmax(weights[in_group]))]
-        largest, m = int(pools[in_group].max()) + 1, int(negatives[in_group].min())
-        shallowest = in_group[int(np.argmin(items[in_group] / negatives[in_group]))]
+        shallowest = in_group[int(np.argmin(items[in_group] / fewest[in_group]))]
+        largest, m = int(judged[3, in_group].max()) + 1, int(fewest[in_group].min())
         parts.append(
             Part(
                 design or Protocol(largest, m, replacement=replacement),
-                (int(items[shallowest]), int(negatives[shallowest])),
-                int((items - kinds[:, 1])[in_group].min()),
+                (int(items[shallowest]), int(fewest[shallowest])),
+                int((items - relevant)[in_group].min()),
                 int(position[most]),
-                int(relevant[most]),
+                int(judged[2, most]),
                 int(counted[most]),
             )
         )
+    certified = np.where(is_constant, np.arange(len(kinds)), certified)
     users = float(weights[position == 1].sum())
-    return Partition(parts, code, kinds, weights / users, counted, certified, metric)
+    return Partition(parts, part, kinds, weights / users, counted, certified, metric)
+
+
+def _constant(
+    kinds: IntArray, metric: Metric, is_shared: bool
+) -> tuple[NDArray[np.bool_], IntArray]:
+    """Kinds at whose position the metric is constant, and at how many it is not.
+
+    `is_shared`: some kinds are of one population.
+    """
+    largest = int(kinds[:, 3].max())  # whatever the size of the catalogue
+    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
+    is_constant = np.empty(len(pairs), dtype=bool)
+    for row, (n_relevant, j) in enumerate(pairs.tolist()):
+        ends = metric.term(np.array([0, largest - n_relevant]) + j, j, n_relevant, largest)
+        is_constant[row] = ends[0] == ends[1]
+    if is_shared:  # few users' metrics may be constant, but not their population's
+        is_best = pairs[:, 1] == 1
+        is_constant[is_best] = is_constant[is_best].all()
+    numbers, number = np.unique(pairs[:, 0], return_inverse=True)
+    counted = np.bincount(number.ravel(), ~is_constant, numbers.size).astype(np.int64)
+    return is_constant[pair.ravel()], counted[number.ravel()][pair.ravel()]
+
+
+def _certified(
+    population: IntArray, relevant: IntArray, negatives: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Of each kind's population: the kind with the fewest relevant items, and fewest negatives.
+
+    The users of a population are judged like those.
+    """
+    order = np.lexsort((relevant, population))
+    _, first = np.unique(population[order], return_index=True)
+    _, group = np.unique(population, return_inverse=True)
+    fewest = np.minimum.reduceat(negatives[order], first)
+    return order[first][group], fewest[group]
+
+
+def _groups(judged: IntArray, share: FloatArray) -> IntArray:
+    """The number of the part of each kind (column): values in one are alike in every row."""
+    code = np.zeros(share.size, dtype=np.int64)
+    for values, ratio in zip(judged, (_ALIKE, _ALIKE_SETS, _ALIKE_SETS, _ALIKE), strict=True):
+        split = np.zeros_like(code)
+        for group in np.unique(code):
+            in_group = code == group
+            split[in_group] = _bins(values[in_group], share[in_group], ratio)
+        _, code = np.unique(code * (split.max(initial=0) + 1) + split, return_inverse=True)
+    return code
 
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:

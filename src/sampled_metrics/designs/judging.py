@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,11 +196,11 @@ class Judge:
         `keep`: add the evidence to that of later assumptions. `last`: also compute the users
         needed.
         """
-        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
+        names = [name for name in self.sample.names if name in set(chain(*pairs))]
         checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
         parts = self.sample.partition(self.metric, assumption)
         names = compatible(self.sample, parts, assumption, names, self.confidence, notes, checks)
-        pairs = [pair for pair in pairs if all(name in names for name in pair)]
+        pairs = [pair for pair in pairs if {*pair} <= {*names}]
         if not pairs:
             return {}, notes
         notes += self.sample.notes_on_thinning(assumption)
@@ -210,29 +211,7 @@ class Judge:
         if keep:
             self.weaker_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
-        steepness = np.inf if assumption is None else assumption.steepness
-        judgements = {}
-        for pair in pairs:
-            ends = []
-            for first, second in (pair, pair[::-1]):
-                least_difference = difference(spans[first][0], spans[second][1])
-                largest_difference = difference(spans[first][1], spans[second][0])
-                ends.append(
-                    evidence[first, second].end(
-                        1, self.log_evidence_needed, least_difference, largest_difference
-                    )
-                )
-            low, high = ends[0], 0.0 - ends[1]
-            if low > high:  # the log contradicts the assumption
-                continue
-            judgements[pair] = Judgement(
-                sign=int(low > 0) - int(high < 0),
-                low=low,
-                high=high,
-                assumption=assumption_name(assumption),
-                steepness=steepness,
-                detectable=0.5 * (high - low),
-            )
+        judgements = self._judgements(assumption, pairs, evidence, spans)
         undecided = [pair for pair, one in judgements.items() if not one.sign] if last else []
         for pair, users_needed in self._users_needed(assumption, undecided, weight).items():
             judgements[pair] = replace(judgements[pair], users_needed=users_needed)
@@ -242,6 +221,33 @@ class Judge:
                 "n_negatives and replacement"
             )
         return judgements, notes
+
+    def _judgements(
+        self,
+        assumption: Assumption | None,
+        pairs: Sequence[Pair],
+        evidence: Mapping[Pair, bets.Evidence],
+        spans: Mapping[str, tuple[float, float]],
+    ) -> dict[Pair, Judgement]:
+        """The interval of each difference, except where the log contradicts the assumption."""
+        steepness = np.inf if assumption is None else assumption.steepness
+        judgements = {}
+        for pair in pairs:
+            ends = []
+            for first, second in (pair, pair[::-1]):
+                span = [difference(spans[first][i], spans[second][1 - i]) for i in (0, 1)]
+                ends.append(evidence[first, second].end(1, self.log_evidence_needed, *span))
+            low, high = ends[0], 0.0 - ends[1]
+            if low <= high:
+                judgements[pair] = Judgement(
+                    sign=int(low > 0) - int(high < 0),
+                    low=low,
+                    high=high,
+                    assumption=assumption_name(assumption),
+                    steepness=steepness,
+                    detectable=0.5 * (high - low),
+                )
+        return judgements
 
     def evidence(
         self,
@@ -274,18 +280,15 @@ class Judge:
                     )
                 choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
                 for bet_index, (first_bet, second_bet, ratio, offset) in enumerate(choices):
+                    first_values, second_values = bet_values[first_bet], bet_values[second_bet]
                     if sample.one_row_per_user:  # codes count from 1
                         bet_sums = (
-                            bet_values[first_bet, first_codes - 1]
-                            + ratio * bet_values[second_bet, second_codes - 1]
+                            first_values[first_codes - 1] + ratio * second_values[second_codes - 1]
                         )
                         log_wealth[bet_index] = counts @ np.log(bet_sums - offset)
                     else:
                         values = sample.log._sums(
-                            {
-                                first_name: bet_values[first_bet],
-                                second_name: ratio * bet_values[second_bet],
-                            }
+                            {first_name: first_values, second_name: ratio * second_values}
                         )
                         log_wealth[bet_index] = sum(
                             n_users @ np.log(user_values - offset)

@@ -19,6 +19,7 @@ import numpy as np
 from .. import verify
 from .._confidence import NONE, THEOREM
 from .._threads import one_thread
+from .._validate import FloatArray, IntArray
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import basis
@@ -103,44 +104,24 @@ def content(
         (part,) = parts.parts
         built = bets.build(parts, assumed, growth, max(sample.users.values()))
         functions = np.round(built.functions[0] @ basis(part.protocol).T, _FUNCTION)
-        slopes = np.round(built.slope, _PRICE)
+        built = replace(built, slope=np.round(built.slope, _PRICE), functions=[functions])
         bounds = np.round(built.certificates[:, 0] + _RAISED / users, _PRICE)
         rows = [_tied(functions, above, tied, log.replacement) for above, tied in ties.tolist()]
         values = np.stack(rows, axis=1)[:, kinds]
         for side in (1, -1):
-            places = np.flatnonzero(built.sign == side)[np.newaxis]
-            scales, less = np.ones(places.shape), np.zeros(places.size)
-            if is_pair:  # equal slopes: each bet is multiplied by the slope of the other
-                rounded = replace(built, slope=slopes, functions=[functions])
-                sums = bets.Sums.of(rounded, bounds, bounds)
-                places = np.stack([sums.over, sums.under][::side])
-                scales = slopes[places[::-1]]
-                less = _floor(sums.less * slopes[sums.under], _PRICE)
+            places, scales, less = _stakes(built, bounds, side, is_pair)
             seen = values[places, np.arange(len(names))[:, np.newaxis]]
             gains = np.einsum("ij,ijk->jk", scales, seen) - less[:, np.newaxis]
-            slope, mean = slopes[places[0]] * scales[0], (scales * bounds[places]).sum(axis=0)
+            slope, mean = built.slope[places[0]] * scales[0], (scales * bounds[places]).sum(axis=0)
             signs, logs = np.full(less.size, side), np.log(gains) @ counts
             made = bets.Evidence.of(signs, slope, mean - less, logs, users, weight)
             evidence[side] = made.combined(evidence.get(side))
             share = _text(_floor(weight / less.size, _FUNCTION), _FUNCTION)
-            for place, constant in zip((places + len(bet_rows)).T.tolist(), less, strict=True):
-                stakes.append([share, _text(constant, _PRICE), place])
-        columns = zip(built.sign, slopes, bounds, functions, strict=True)
-        bet_rows += [
-            {
-                "end": "low" if sign > 0 else "high",
-                "slope": _text(slope, _PRICE),
-                "bound": _text(bound, _PRICE),
-                "function": [_text(value, _FUNCTION) for value in function],
-            }
-            for sign, slope, bound, function in columns
-        ]
-    least, most = parts.span(sample.share(names[0]))
-    least, most = (least - most, most - least) if is_pair else (least, most)
-    low = evidence[1].end(1, needed + _MARGIN, least, most)
-    high = evidence[-1].end(-1, needed + _MARGIN, most, least)
-    if low > high:
-        raise ValueError("the log contradicts the assumption at this confidence: no range is left")
+            columns = zip(less, (places + len(bet_rows)).T.tolist(), strict=True)
+            stakes += [[share, _text(constant, _PRICE), place] for constant, place in columns]
+        bet_rows += _bet_rows(built, bounds)
+    span = parts.span(sample.share(names[0]))
+    low, high = _interval(evidence, needed + _MARGIN, *span, is_pair)
     found: dict[str, Any] = {
         "format": verify.FORMAT,
         "settings": {
@@ -159,11 +140,57 @@ def content(
         "bets": bet_rows,
         "stakes": stakes,
     }
+    return _verified(found)
+
+
+def _verified(found: dict[str, Any]) -> dict[str, Any]:
     try:
         verify.Certificate(found).check()
     except verify.RefusedError as problem:
         raise ValueError(f"this range cannot be certified: {problem}") from None
     return found
+
+
+def _interval(
+    evidence: Mapping[int, bets.Evidence],
+    needed: float,
+    least: float,
+    most: float,
+    is_pair: bool,
+) -> tuple[float, float]:
+    """The range of a metric in [least, most], or of the difference of two."""
+    if is_pair:
+        least, most = least - most, most - least
+    low, high = evidence[1].end(1, needed, least, most), evidence[-1].end(-1, needed, most, least)
+    if low > high:
+        raise ValueError("the log contradicts the assumption at this confidence: no range is left")
+    return low, high
+
+
+def _stakes(
+    built: bets.Bets, bounds: FloatArray, side: int, is_pair: bool
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The bets of each stake on one end, (recommenders, stakes), their factors, and a constant."""
+    if not is_pair:
+        places = np.flatnonzero(built.sign == side)[np.newaxis]
+        return places, np.ones(places.shape), np.zeros(places.size)
+    sums = bets.Sums.of(built, bounds, bounds)
+    places = np.stack([sums.over, sums.under][::side])
+    # Equal slopes: each bet is multiplied by the slope of the other.
+    return places, built.slope[places[::-1]], _floor(sums.less * built.slope[sums.under], _PRICE)
+
+
+def _bet_rows(built: bets.Bets, bounds: FloatArray) -> list[dict[str, Any]]:
+    columns = zip(built.sign, built.slope, bounds, built.functions[0], strict=True)
+    return [
+        {
+            "end": "low" if sign > 0 else "high",
+            "slope": _text(slope, _PRICE),
+            "bound": _text(bound, _PRICE),
+            "function": [_text(value, _FUNCTION) for value in function],
+        }
+        for sign, slope, bound, function in columns
+    ]
 
 
 def _check_scope(

@@ -243,37 +243,16 @@ def evaluate(
     0    0.777778
     Name: estimate, dtype: float64
     """
-    import pandas as pd
-
-    protocol, notes = _checked_protocol(protocol), tuple[str, ...]()
-    is_judged = isinstance(targets, Mapping) or type(targets).__name__ == "Qrels"
-    is_matrix = targets is not None and not is_judged and not _is_table(targets)
-    if isinstance(scores, Mapping) and targets is None:
-        scores = _columns_or_users(scores)
+    protocol = _checked_protocol(protocol)
+    is_matrix = targets is not None and not _is_table(targets) and not _is_mapping(targets)
     for name, value in {"mask": mask, "first_rank": first_rank}.items():
         if value is not None and is_matrix != (name == "mask"):
             form = "a matrix of scores" if is_matrix else "other forms than a matrix of scores"
             raise ValueError(f"{name} must be left out with {form}, got {as_written(value)}")
-    several = scores if isinstance(scores, Mapping) else {"model": scores}
-    if not len(several):
-        raise ValueError("scores must have a recommender, got none")
     if is_matrix:
-        several, targets, mask = _aligned(several, targets, mask)
-        frames = []
-        for name, matrix in several.items():
-            try:
-                counted = _counted(matrix, targets, mask, protocol, n_items)
-            except ValueError as problem:
-                prefix = f"{name}: " if isinstance(scores, Mapping) else ""
-                raise ValueError(f"{prefix}{problem}") from problem
-            frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
-        return estimate(read_log(pd.concat(frames), **_design(protocol)), metrics, **options)
-    if _is_table(targets):
-        table = rectools(scores, targets)
-    elif is_judged:
-        table = _of_runs(scores, targets)
-    else:
-        table, notes = _of_table(scores if _is_table(scores) else _of_ranks(several), first_rank)
+        frame = _of_matrices(scores, targets, mask, protocol, n_items)
+        return estimate(read_log(frame, **_design(protocol)), metrics, **options)
+    table, notes = _of_rows(scores, targets, first_rank)
     if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
         exact = "Protocol(n, n - 1, replacement=False)"
         raise ValueError(f"protocol is needed for ranks: for exact ranks among n items {exact}")
@@ -281,6 +260,50 @@ def evaluate(
     log = read_log(table, protocol=protocol, n_items=n_items, replacement=replacement)
     found = estimate(log, metrics, **options)
     return replace(found, notes=(*found.notes, *notes))
+
+
+def _is_mapping(value: Any) -> bool:
+    """Whether it is a mapping, or an object that makes one of itself, such as ranx's."""
+    if isinstance(value, Mapping):
+        return True
+    return hasattr(value, "to_dict") and not hasattr(value, "__array__")
+
+
+def _of_matrices(
+    scores: Any, targets: Any, mask: Any, protocol: Protocol | None, n_items: int | None
+) -> pd.DataFrame:
+    """Rows of a log from matrices of scores."""
+    import pandas as pd
+
+    several, targets, mask = _aligned(_by_recommender(scores), targets, mask)
+    frames = []
+    for name, matrix in several.items():
+        try:
+            counted = _counted(matrix, targets, mask, protocol, n_items)
+        except ValueError as problem:
+            prefix = f"{name}: " if isinstance(scores, Mapping) else ""
+            raise ValueError(f"{prefix}{problem}") from problem
+        frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
+    return pd.concat(frames)
+
+
+def _of_rows(
+    scores: Any, targets: Any, first_rank: int | None
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Rows of a log from a table, from ranks or from runs; and notes."""
+    if targets is None and isinstance(scores, Mapping):
+        scores = _columns_or_users(scores)
+    several = _by_recommender(scores)
+    if targets is None:
+        return _of_table(scores if _is_table(scores) else _of_ranks(several), first_rank)
+    return (rectools if _is_table(targets) else _of_runs)(scores, targets), ()
+
+
+def _by_recommender(scores: Any) -> Mapping[str, Any]:
+    several = scores if isinstance(scores, Mapping) else {"model": scores}
+    if not several:
+        raise ValueError("scores must have a recommender, got none")
+    return several
 
 
 def _is_table(value: Any) -> bool:
@@ -389,40 +412,13 @@ def _checked_protocol(protocol: Protocol | None) -> Protocol | None:
 
 
 def _counted(
-    scores: Any,
-    targets: Any,
-    mask: ArrayLike | None,
-    protocol: Protocol | None,
-    n_items: int | None = None,
+    scores: Any, targets: Any, mask: Any, protocol: Protocol | None, n_items: int | None
 ) -> _Counts:
-    if hasattr(scores, "tocsr"):
-        raise ValueError(
-            "scores must be an array with a score for each item, got a sparse matrix, which leaves "
-            "the others' scores open: scores.toarray() makes them 0"
-        )
-    matrix: Any = scores if namespace(scores) is not None else np.asarray(scores)
+    """Count the irrelevant candidates above and beside each relevant item of a matrix."""
+    matrix = _checked_matrix(scores, protocol, n_items)
     shape = tuple(matrix.shape)
-    if len(shape) != 2 or not shape[0]:
-        raise ValueError(f"scores must have a row for each user, one or more, got shape {shape}")
-    if n_items is not None and (protocol is not None or n_items != shape[1]):
-        raise ValueError(
-            f"n_items must be the {shape[1]} columns of scores, without a protocol, got "
-            f"{as_written(n_items)}: a sample of the items needs protocol instead"
-        )
-    target_array, candidates = (
-        _target_array(targets, shape),
-        None if mask is None else on_host(mask),
-    )
-    if candidates is not None and (candidates.shape != shape or candidates.dtype != bool):
-        got = f"{candidates.dtype} of shape {candidates.shape}"
-        raise ValueError(f"mask must be booleans of shape {shape}, got {got}")
-    if protocol is not None and shape[1] != int(protocol.n_negatives) + 1:
-        raise ValueError(
-            f"scores must have {int(protocol.n_negatives) + 1} columns, a relevant item and "
-            f"{protocol.n_negatives} negatives, got {shape[1]}"
-        )
-    if protocol is not None and candidates is not None:
-        raise ValueError("mask must be left out with a protocol, whose candidates are all columns")
+    target_array = _target_array(targets, shape)
+    candidates = None if mask is None else _checked_mask(mask, shape, protocol)
     if target_array.ndim == 2:
         counted = _several(matrix, target_array, candidates, protocol)
     else:
@@ -437,6 +433,40 @@ def _counted(
         if protocol is None:
             refuse_sample(matrix, target_array, candidates)
     return counted
+
+
+def _checked_matrix(scores: Any, protocol: Protocol | None, n_items: int | None) -> Any:
+    """Scores with a row for each user, and as many columns as the other arguments say."""
+    if hasattr(scores, "tocsr"):
+        raise ValueError(
+            "scores must be an array with a score for each item, got a sparse matrix, which leaves "
+            "the others' scores open: scores.toarray() makes them 0"
+        )
+    matrix: Any = scores if namespace(scores) is not None else np.asarray(scores)
+    shape = tuple(matrix.shape)
+    if len(shape) != 2 or not shape[0]:
+        raise ValueError(f"scores must have a row for each user, one or more, got shape {shape}")
+    if n_items is not None and (protocol is not None or n_items != shape[1]):
+        raise ValueError(
+            f"n_items must be the {shape[1]} columns of scores, without a protocol, got "
+            f"{as_written(n_items)}: a sample of the items needs protocol instead"
+        )
+    if protocol is not None and shape[1] != int(protocol.n_negatives) + 1:
+        raise ValueError(
+            f"scores must have {int(protocol.n_negatives) + 1} columns, a relevant item and "
+            f"{protocol.n_negatives} negatives, got {shape[1]}"
+        )
+    return matrix
+
+
+def _checked_mask(mask: Any, shape: tuple[int, ...], protocol: Protocol | None) -> Any:
+    candidates = on_host(mask)
+    if candidates.shape != shape or candidates.dtype != bool:
+        got = f"{candidates.dtype} of shape {candidates.shape}"
+        raise ValueError(f"mask must be booleans of shape {shape}, got {got}")
+    if protocol is not None:
+        raise ValueError("mask must be left out with a protocol, whose candidates are all columns")
+    return candidates
 
 
 def _target_array(targets: Any, shape: tuple[int, ...]) -> Any:

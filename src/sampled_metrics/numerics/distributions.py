@@ -69,28 +69,14 @@ def pmf_table(
     n_draws, n_successes, n_pool = _broadcast(draws, successes, pool)
     columns = int(n_draws.max(initial=0)) + 1 if width is None else width
     if n_draws.max(initial=0) > _MOST_FACTORS:
-        n_draws, n_successes, n_pool = (
-            array[..., np.newaxis] for array in (n_draws, n_successes, n_pool)
-        )
         counts = np.arange(first, first + columns)
-        possible = np.minimum(counts, n_draws)
-        logs = log_pmf(possible, n_draws, n_successes, n_pool, replacement)
-        return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
+        return _table_of_logs(counts, n_draws, n_successes, n_pool, replacement)
     shape = n_draws.shape
     n_draws, n_successes, n_pool = np.ravel(n_draws), np.ravel(n_successes), np.ravel(n_pool)
-    if replacement:
-        mode = ((n_draws + 1) * (n_successes / n_pool)).astype(np.int64)
-    else:
-        mode = np.maximum(
-            (n_draws + 1) * (n_successes + 1) // (n_pool + 2), n_draws - n_pool + n_successes
-        )
-        mode = np.minimum(mode, n_successes).astype(np.int64)
-    mode = np.clip(np.minimum(mode, n_draws) - first, 0, columns - 1)
+    mode = np.clip(_modes(n_draws, n_successes, n_pool, replacement) - first, 0, columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
     reach = n_draws if replacement else np.minimum(n_draws, n_successes)
     complete = complete or columns > reach.max(initial=0)
-    if first and not complete:
-        raise ValueError("first needs complete=True")
     mode_mass = (
         None if complete else np.exp(log_pmf(mode, n_draws, n_successes, n_pool, replacement))
     )
@@ -98,43 +84,82 @@ def pmf_table(
     step = max(_BLOCK // columns, 1)
     x = np.arange(first + 1.0, first + columns)
     # Start from the likelier end, so that the first probability does not underflow.
-    has_equal_draws = (
-        replacement and n_draws.size > 0 and n_draws.min() == n_draws.max() == columns - 1
-    )
-    has_equal_draws &= not first
-    fraction = (columns - x) / x
-    is_mirrored = has_equal_draws & (2 * n_successes > n_pool)
+    is_whole = replacement and not first and (n_draws == columns - 1).all()
+    is_mirrored = is_whole & (2 * n_successes > n_pool)
     mode = np.where(is_mirrored, n_draws - mode, mode)
     for start in range(0, n_draws.size, step):
         part = slice(start, start + step)
-        marked = n_successes[part, np.newaxis].astype(float)
-        unmarked = n_pool[part, np.newaxis] - marked
         # Many short rows are filled column by column.
-        order: Literal["C", "F"] = "F" if len(marked) > columns else "C"
-        # up / down is the probability of x over the probability of x - 1; 0 off the support.
-        if has_equal_draws:  # one fraction for all rows, times the odds of each
-            numerator = np.multiply(fraction, np.minimum(marked, unmarked), order=order)
-            denominator = np.maximum(marked, unmarked)
-        elif replacement:
-            numerator = _falling_from(n_draws[part], x, order)
-            numerator *= marked
-            denominator = np.multiply(x, unmarked, order=order)
+        order: Literal["C", "F"] = "F" if mode[part].size > columns else "C"
+        arguments = x, n_draws[part], n_successes[part], n_pool[part], order
+        if is_whole:
+            ratios = _mirrored_ratios(*arguments)
         else:
-            numerator = _falling_from(n_draws[part], x, order)
-            numerator *= _falling_from(n_successes[part], x, order)
-            spare = unmarked - n_draws[part, np.newaxis]
-            denominator = np.add(x, spare, order=order)
-            if spare.min() < -first:
-                np.maximum(denominator, 0.0, out=denominator)
-            denominator *= x
-        block_pmf = np.empty((len(marked), columns), order=order)
-        largest = _relative(numerator, denominator, mode[part, np.newaxis], block_pmf)
+            ratios = (_binomial_ratios if replacement else _hypergeometric_ratios)(*arguments)
+        block_pmf = np.empty((mode[part].size, columns), order=order)
+        largest = _relative(*ratios, mode[part, np.newaxis], block_pmf)
         scale = 1.0 / block_pmf.sum(axis=1) if mode_mass is None else mode_mass[part] / largest
         np.multiply(block_pmf, scale[:, np.newaxis], out=pmf[part])
         if is_mirrored[part].any():
             block_pmf = pmf[part]
             block_pmf[is_mirrored[part]] = block_pmf[is_mirrored[part], ::-1]
     return pmf.reshape(*shape, columns)
+
+
+def _table_of_logs(
+    counts: IntArray, draws: IntArray, successes: IntArray, pool: IntArray, replacement: bool
+) -> FloatArray:
+    """Probabilities of the counts by :func:`log_pmf`, for so many draws that ratios lose digits."""
+    draws, successes, pool = (array[..., np.newaxis] for array in (draws, successes, pool))
+    possible = np.minimum(counts, draws)
+    logs = log_pmf(possible, draws, successes, pool, replacement)
+    return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
+
+
+def _modes(draws: IntArray, successes: IntArray, pool: IntArray, replacement: bool) -> IntArray:
+    """The most likely numbers of successes."""
+    if replacement:
+        mode = ((draws + 1) * (successes / pool)).astype(np.int64)
+    else:
+        mode = np.maximum((draws + 1) * (successes + 1) // (pool + 2), draws - pool + successes)
+        mode = np.minimum(mode, successes).astype(np.int64)
+    return np.minimum(mode, draws)
+
+
+# Numerators and denominators of the ratio of the probability of x to that of x - 1, (rows, x); the
+# numerator is 0 off the support.
+
+
+def _mirrored_ratios(
+    x: FloatArray, draws: IntArray, successes: IntArray, pool: IntArray, order: Literal["C", "F"]
+) -> tuple[FloatArray, FloatArray]:
+    """Of the less likely outcome, if all rows have one draw for each x: one fraction times odds."""
+    marked = successes[:, np.newaxis].astype(float)
+    unmarked = pool[:, np.newaxis] - marked
+    numerator = np.multiply((x.size + 1 - x) / x, np.minimum(marked, unmarked), order=order)
+    return numerator, np.maximum(marked, unmarked)
+
+
+def _binomial_ratios(
+    x: FloatArray, draws: IntArray, successes: IntArray, pool: IntArray, order: Literal["C", "F"]
+) -> tuple[FloatArray, FloatArray]:
+    marked = successes[:, np.newaxis].astype(float)
+    numerator = _falling_from(draws, x, order)
+    numerator *= marked
+    return numerator, np.multiply(x, pool[:, np.newaxis] - marked, order=order)
+
+
+def _hypergeometric_ratios(
+    x: FloatArray, draws: IntArray, successes: IntArray, pool: IntArray, order: Literal["C", "F"]
+) -> tuple[FloatArray, FloatArray]:
+    numerator = _falling_from(draws, x, order)
+    numerator *= _falling_from(successes, x, order)
+    spare = (pool - successes.astype(float) - draws)[:, np.newaxis]
+    denominator = np.add(x, spare, order=order)
+    if x.size and spare.min() < 1 - x[0]:
+        np.maximum(denominator, 0.0, out=denominator)
+    denominator *= x
+    return numerator, denominator
 
 
 def _falling_from(counts: IntArray, x: FloatArray, order: Literal["C", "F"]) -> FloatArray:

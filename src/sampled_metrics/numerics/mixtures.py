@@ -9,6 +9,8 @@ solver.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
@@ -95,27 +97,7 @@ def _step(
     is_solved &= np.abs(dual).max(axis=1) <= 3.0 * tolerance
     if is_solved.all():
         return is_solved, (w, y, z)
-    theta = (w / z)[:, np.newaxis]
-    # (Hessian + Z/W)^-1 by Woodbury's formula: only a system over the cells is solved.
-    root = np.sqrt(shares) / expected
-    system = ((pmfs * theta).reshape(-1, k) @ pmfs.T).reshape(len(w), len(pmfs), len(pmfs))
-    system *= root[:, :, np.newaxis] * root[:, np.newaxis]
-    diagonal = np.arange(system.shape[1])
-    ridge = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
-    system[:, diagonal, diagonal] += 1.0 + ridge[:, np.newaxis]
-    factors = [
-        _factor(matrix, correction)
-        for matrix, correction in zip(system, ridge.tolist(), strict=True)
-    ]
-    root = root[:, np.newaxis]
-
-    def inverse(v: FloatArray) -> FloatArray:
-        v = theta * v
-        projected = v @ pmfs.T * root
-        for problem, factor in enumerate(factors):
-            projected[problem] = dpotrs(factor, projected[problem].T)[0].T
-        return np.asarray(v - theta * (projected * root @ pmfs))
-
+    inverse = _inverse_hessian(pmfs, np.sqrt(shares) / expected, (w / z)[:, np.newaxis])
     force = -dual - z
     solved_rows = np.broadcast_to(rows, (len(w), *rows.shape))
     solved = inverse(np.concatenate([solved_rows, force[:, np.newaxis]], axis=1))
@@ -150,6 +132,32 @@ def _step(
         y + step_length * dy,
         np.maximum(z + step_length * dz, _LEAST),
     )
+
+
+def _inverse_hessian(
+    pmfs: FloatArray, root: FloatArray, theta: FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    """Products with (Hessian + Z/W)^-1, by Woodbury's formula: only a system over the cells.
+
+    `root` (problems, cells) are square roots of the Hessian, `theta` (problems, 1, k) is W/Z.
+    """
+    n_problems, _, k = theta.shape
+    system = ((pmfs * theta).reshape(-1, k) @ pmfs.T).reshape(n_problems, len(pmfs), len(pmfs))
+    system *= root[:, :, np.newaxis] * root[:, np.newaxis]
+    diagonal = np.arange(system.shape[1])
+    ridge = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
+    system[:, diagonal, diagonal] += 1.0 + ridge[:, np.newaxis]
+    factors = list(map(_factor, system, ridge.tolist()))
+    root = root[:, np.newaxis]
+
+    def inverse(v: FloatArray) -> FloatArray:
+        v = theta * v
+        projected = v @ pmfs.T * root
+        for problem, factor in enumerate(factors):
+            projected[problem] = dpotrs(factor, projected[problem].T)[0].T
+        return np.asarray(v - theta * (projected * root @ pmfs))
+
+    return inverse
 
 
 def _factor(system: FloatArray, ridge: float) -> FloatArray:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .. import _progress
 from .._confidence import CONFIDENCE
-from .._ranges import steps
 from .._threads import one_thread
 from .._validate import as_written, integer
 from ..designs.options import opened
@@ -25,8 +23,8 @@ from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..numerics.distributions import spread_ties
 from ..protocol import Adaptive, Design, Protocol, thinned
-from ..results import Plan, Result, source_of
-from .pairs import ESTIMATORS, Population, curve, for_all, for_pairs, rank_grid
+from ..results import Plan, source_of
+from .pairs import ESTIMATORS, Population, for_all, rank_grid
 from .races import rebinned
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
@@ -47,7 +45,6 @@ def plan(
     max_negatives: int | None = None,
     budget: int | None = None,
     sequential: bool | int = False,
-    curves: bool = False,
     progress: bool = False,
 ) -> Plan:
     """Find how many negatives or users give the right verdict with probability `confidence`.
@@ -83,8 +80,6 @@ def plan(
         Scores that may be computed for one recommender, at least 1, to divide best.
     sequential : bool or int
         Whether to add a row for :func:`~sampled_metrics.race`; or the number of its pairs.
-    curves : bool
-        Whether to add the curves that the plan's page draws.
     progress : bool
         Show progress bars on the error stream.
 
@@ -124,35 +119,13 @@ def plan(
         sequential=sequential,
         progress=progress,
     )
-    settings = planned.settings
     source = inputs.source | {
         "metric": inputs.metric.label,
-        "planned": f"{inputs.n_users:,} users, {settings['n_items']:,} items, "
+        "planned": f"{inputs.n_users:,} users, {planned.settings['n_items']:,} items, "
         f"{inputs.protocol.n_negatives:,} negatives",
         "confidence": f"{confidence:g}",
     }
-    curve_frame = pd.DataFrame()
-    if curves:
-        limit: Any = settings["max_negatives"]
-        curve_frame = inputs.curves(limit, estimators=estimators, progress=progress)
-    return replace(planned, notes=inputs.notes, curves=curve_frame, source=source)
-
-
-@one_thread
-def curve_log(
-    log: Log,
-    metric: Metric | str,
-    *,
-    n_items: int | None = None,
-    n_users: int | None = None,
-    max_negatives: int | None = None,
-    progress: bool = False,
-    **options: Any,
-) -> Result:
-    """The curves of :func:`plan` for a log without the plan, which takes several times as long."""
-    inputs = _Inputs.of(log, metric, None, n_users, None, n_items, progress)
-    limit = min(1_000, int(inputs.protocol.n_items) - 1) if max_negatives is None else max_negatives
-    return Result(inputs.curves(limit, progress=progress, **options), notes=inputs.notes)
+    return replace(planned, notes=inputs.notes, source=source)
 
 
 @dataclass(frozen=True)
@@ -228,21 +201,6 @@ class _Inputs:
         protocol = Protocol(n_items, n_negatives, replacement=log.replacement)
         users = log.n_users if n_users is None else n_users
         return cls(ranks, metric, protocol, users, notes, source_of(log))
-
-    def curves(self, max_negatives: int, **options: Any) -> pd.DataFrame:
-        protocols = [replace(self.protocol, n_negatives=m) for m in steps(max_negatives)]
-        grids: list[tuple[Any, Any]] = [(protocols, self.n_users)]
-        grids.append((self.protocol, around(self.n_users)))
-        parts = [
-            for_pairs(curve, self.populations, self.metric, *grid, **options) for grid in grids
-        ]
-        return pd.concat(parts).drop_duplicates(ignore_index=True)
-
-
-def around(n_users: int) -> list[int]:
-    """Numbers of users from a tenth to ten times as many, at least 1."""
-    factors = (0.1, 0.2, 0.5, 1, 2, 5, 10)
-    return sorted({max(1, round(factor * n_users)) for factor in factors})
 
 
 def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:

@@ -12,26 +12,25 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from .. import _progress
 from .. import estimators as corrections
 from .._confidence import CONFIDENCE
 from .._ranges import steps as steps
 from .._threads import one_thread
-from .._validate import IntArray, as_intp, integer, integers
+from .._validate import IntArray, as_intp, integer
 from ..bounds import bets
 from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import decidable
 from ..estimators import Estimator
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Adaptive, Protocol, by_negatives
+from ..protocol import Adaptive, Protocol
 from ..results import Plan, table_of
 from ..verdicts import Ranks, Verdict, _Pair, negatives_needed
 from .exact_pairs import ExactPair, ExactRanks, are_exact
@@ -88,15 +87,6 @@ class _LimitRow(NamedTuple):
     most_decided: float
 
 
-class _CurveRow(NamedTuple):
-    estimator: str
-    n_negatives: int | None
-    n_users: int
-    probability: float
-    ties: float
-    scores: int
-
-
 @one_thread
 def plan_pair(
     first: Population,
@@ -120,46 +110,52 @@ def plan_pair(
     metric = parsed(metric)
     pair = _pair(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    has_several = isinstance(pair, ExactPair) and pair.n_relevant > 1
-    negatives_limit = None if protocol.replacement else pair.pool
-    largest_tried = (
-        min(100 if has_several else 1_000, pair.pool) if max_negatives is None else max_negatives
-    )
-    grid = steps(integer(largest_tried, "max_negatives", 1, negatives_limit))
+    grid = steps(_largest_tried(max_negatives, pair, protocol))
     verdicts = [_Verdicts(pair, name, protocol) for name in _checked_names(estimators)]
     max_scores = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
-    n_races = (
-        int(sequential) if isinstance(sequential, bool) else integer(sequential, "sequential", 1)
-    )
+    is_flag = isinstance(sequential, bool)
+    n_races = int(sequential) if is_flag else integer(sequential, "sequential", 1)
     if n_races and pair.difference == 0:
         raise ValueError("sequential must be False for two equal averages: they have no order")
-    rows, splits = [], []
-    user_cost = protocol.n_negatives + pair.n_relevant
-    for verdict_at in _progress.bar(verdicts, desc="plan", unit="estimator", show=progress):
-        verdict = verdict_at(protocol.n_negatives, users)
-        fewest = _fewest_reaching(partial(verdict_at, n_users=users), grid, confidence)
-        scores = None if fewest is None else round(users * (fewest + pair.n_relevant))
-        users_needed = verdict_at.users_needed(verdict, protocol.n_negatives, confidence)
-        rows.append(_row(verdict_at.name, verdict, user_cost, fewest, scores, users_needed))
-        splits.append(
-            _BudgetRow() if max_scores is None else _best_split(verdict_at, grid, max_scores)
-        )
+    bar = _progress.bar(verdicts, desc="plan", unit="estimator", show=progress)
+    rows = [_estimator_row(verdict_at, grid, users, confidence) for verdict_at in bar]
     if n_races:
         rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * n_races)))
-        splits.append(_BudgetRow())
     exact_verdict = pair.exact(users)
     users_needed = exact_verdict.users(confidence)
     rows.append(_row(EXACT, exact_verdict, pair.n_items, None, users * pair.n_items, users_needed))
     frame = table_of(_PlanRow, rows)
     if max_scores is not None:
-        ranked_users = min(max_scores // pair.n_items, _MOST_USERS)
+        splits = [_best_split(verdict_at, grid, max_scores) for verdict_at in verdicts]
+        splits += [_BudgetRow()] * bool(n_races)
+        ranked_users = min(max_scores // pair.n_items, _MOST_USERS) or None
         exact_probability = pair.exact(ranked_users).probability if ranked_users else None
-        splits.append(_BudgetRow(None, ranked_users or None, exact_probability))
+        splits.append(_BudgetRow(None, ranked_users, exact_probability))
         frame = frame.join(table_of(_BudgetRow, splits))
     settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
     settings |= {"max_negatives": grid[-1], "confidence": confidence}
     designs = _designs(verdicts, grid, exact_verdict, users, confidence)
     return Plan(frame, settings, designs=designs, limits=_limits(pair, protocol, users))
+
+
+def _largest_tried(max_negatives: int | None, pair: _Pair | ExactPair, protocol: Protocol) -> int:
+    """The largest number of negatives to consider."""
+    if max_negatives is None:
+        has_several = isinstance(pair, ExactPair) and pair.n_relevant > 1
+        max_negatives = min(100 if has_several else 1_000, pair.pool)
+    return integer(max_negatives, "max_negatives", 1, None if protocol.replacement else pair.pool)
+
+
+def _estimator_row(
+    verdict_at: _Verdicts, grid: list[int], n_users: int, confidence: float
+) -> _PlanRow:
+    n_negatives, n_relevant = verdict_at.protocol.n_negatives, verdict_at.pair.n_relevant
+    verdict = verdict_at(n_negatives, n_users)
+    fewest = _fewest_reaching(partial(verdict_at, n_users=n_users), grid, confidence)
+    scores = None if fewest is None else round(n_users * (fewest + n_relevant))
+    users_needed = verdict_at.users_needed(verdict, n_negatives, confidence)
+    cost = n_negatives + n_relevant
+    return _row(verdict_at.name, verdict, cost, fewest, scores, users_needed)
 
 
 def _row(
@@ -195,72 +191,6 @@ def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.Dat
     return table_of(_LimitRow, rows)
 
 
-def curve(
-    first: Population,
-    second: Population,
-    metric: Metric | str,
-    protocol: Protocol | Sequence[Protocol],
-    n_users: ArrayLike,
-    *,
-    estimators: str | Sequence[str] = ESTIMATORS,
-    progress: bool = False,
-) -> pd.DataFrame:
-    """Probability of the right verdict by negatives (one Protocol for each number) and by users.
-
-    Columns estimator, n_negatives (NA for ``exact``), n_users, probability, ties, scores.
-    """
-    metric = parsed(metric)
-    protocols = by_negatives(protocol)
-    pair = _pair(first, second, metric, protocols[0])
-    users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
-    names = _checked_names(estimators)
-    rows = []
-    for name in _progress.bar(names, desc="curve", unit="estimator", show=progress):
-        verdict_at = _Verdicts(pair, name, protocols[0])
-        for user_count, m in product(users, (protocol_m.n_negatives for protocol_m in protocols)):
-            verdict = verdict_at(m, user_count)
-            scores = round(user_count * (m + pair.n_relevant))
-            rows.append(_CurveRow(name, m, user_count, verdict.probability, verdict.ties, scores))
-    for user_count in users:
-        verdict = pair.exact(user_count)
-        rows.append(
-            _CurveRow(
-                EXACT,
-                None,
-                user_count,
-                verdict.probability,
-                verdict.ties,
-                user_count * pair.n_items,
-            )
-        )
-    if max(row.scores for row in rows) > _MOST_COUNT:
-        raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
-    return table_of(_CurveRow, rows)
-
-
-@one_thread
-def for_pairs(
-    plan_function: Callable[..., pd.DataFrame | Plan],
-    ranks: Mapping[str, Population],
-    metric: Metric | str,
-    protocol: Protocol | Sequence[Protocol],
-    *arguments: Any,
-    **options: Any,
-) -> pd.DataFrame:
-    """The frames of :func:`plan_pair` or :func:`curve` by pair, with columns first and second.
-
-    Two recommenders with equal exact averages have no order to plan for: they are left out, with
-    a warning.
-    """
-    pair_results = _by_pair(plan_function, ranks, metric, protocol, *arguments, **options)
-    return _stacked(
-        {
-            pair: getattr(pair_result, "frame", pair_result)
-            for pair, pair_result in pair_results.items()
-        }
-    )
-
-
 @one_thread
 def for_all(
     ranks: Mapping[str, Population],
@@ -269,46 +199,35 @@ def for_all(
     n_users: int,
     **options: Any,
 ) -> Plan:
-    """One :func:`plan_pair` for all pairs: its tables have columns first and second in front."""
+    """One :func:`plan_pair` for all pairs: its tables have columns first and second in front.
+
+    Two recommenders with equal exact averages have no order to plan for: they are left out, with
+    a warning.
+    """
+    metric = parsed(metric)
+    if len(ranks) < 2:
+        raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     if options.get("sequential") is True:
         options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
-    plans = _by_pair(plan_pair, ranks, metric, protocol, n_users, **options)
+    plans = {}
+    for first, second in combinations(ranks, 2):
+        pair = ranks[first], ranks[second]
+        if _pair(*pair, metric, protocol).difference == 0:
+            warnings.warn(
+                f"{first} and {second} have the same {metric.label} in the distributions given: "
+                "there is no order to plan for",
+                stacklevel=2,
+            )
+            continue
+        plans[first, second] = plan_pair(*pair, metric, protocol, n_users, **options)
+    if not plans:
+        raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
     settings = next(iter(plans.values())).settings
     frame, designs, limits = (
         _stacked({pair: getattr(pair_plan, name) for pair, pair_plan in plans.items()})
         for name in ("frame", "designs", "limits")
     )
     return Plan(frame, settings, designs=designs, limits=limits)
-
-
-def _by_pair(
-    plan_function: Callable[..., Any],
-    ranks: Mapping[str, Population],
-    metric: Metric | str,
-    protocol: Protocol | Sequence[Protocol],
-    *arguments: Any,
-    **options: Any,
-) -> dict[tuple[str, str], Any]:
-    """The result of `plan_function` for each pair of recommenders with different averages."""
-    metric = parsed(metric)
-    first_protocol = by_negatives(protocol)[0]
-    if len(ranks) < 2:
-        raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
-    pair_results = {}
-    for first, second in combinations(ranks, 2):
-        if _pair(ranks[first], ranks[second], metric, first_protocol).difference == 0:
-            warnings.warn(
-                f"{first} and {second} have the same {metric.label} in the distributions given: "
-                "there is no order to plan for",
-                stacklevel=3,
-            )
-            continue
-        pair_results[first, second] = plan_function(
-            ranks[first], ranks[second], metric, protocol, *arguments, **options
-        )
-    if not pair_results:
-        raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
-    return pair_results
 
 
 def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from .._validate import as_written, printable, unimported
 from ..metrics import metric
@@ -109,22 +108,6 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
         else:
             looks[name] = next(series_looks)
     return looks
-
-
-def curves(
-    ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike], looks: Looks | None = None
-) -> Axes:
-    """Plot named curves over common abscissas `x`, each with a few markers at its own places.
-
-    A curve that is NaN throughout keeps its place in the order of colours. `looks` are those of
-    :func:`marks` unless they are given.
-    """
-    for i, (name, mark) in enumerate((looks or marks(lines)).items()):
-        # Matplotlib cannot space markers along a curve without points.
-        has_points = np.isfinite(np.asarray(lines[name], dtype=float)).any()
-        marker_spacing = (0.03 + 0.04 * i, 0.25) if has_points else None
-        ax.plot(x, lines[name], label=name, markevery=marker_spacing, ms=6, **mark)
-    return ax
 
 
 def intervals(
@@ -297,39 +280,6 @@ def comparison_panel(result: Comparison) -> Panel:
         ax.set_xlabel(f"difference in {compared_metric.label}")
 
     return draw, 1.2 + 0.35 * len(labels)
-
-
-#: Abscissas of a plan's curves: the column that varies, and the column that is as planned.
-VARIED = {"negatives per user": ("n_negatives", "n_users"), "users": ("n_users", "n_negatives")}
-
-
-def plan_panel(rows: pd.DataFrame, x_label: str) -> Panel:
-    """The probability of the right verdict by negatives (users), the other as planned."""
-    x_column, fixed_column = VARIED[x_label]
-    sampled = rows[rows["n_negatives"].notna()]
-    fixed_value = sampled.groupby(fixed_column)[x_column].nunique().idxmax()
-    lines = {
-        str(name): part.set_index(x_column)["probability"].sort_index().astype(float)
-        for name, part in sampled[sampled[fixed_column] == fixed_value].groupby(
-            "estimator", sort=False
-        )
-    }
-    x_values = next(iter(lines.values())).index.to_numpy(dtype=float)
-    exact = rows[rows["n_negatives"].isna()].set_index("n_users")["probability"]
-    if x_column == "n_users":
-        lines["exact"] = exact.reindex(x_values).astype(float)
-
-    def draw(ax: Axes) -> None:
-        if x_column == "n_negatives":
-            ax.axhline(
-                float(exact[exact.index == fixed_value].iloc[0]), color="#5b5b5b", linewidth=1
-            )
-        curves(ax, x_values, lines)
-        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=x_label)
-        ax.set_ylabel("probability of the right verdict")
-        ax.legend()
-
-    return draw, 3.6
 
 
 #: Two ways to reach the probability: the word, and the columns of counts and scores.

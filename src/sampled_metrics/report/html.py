@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from .._confidence import RECORDED, UNDECIDED
 from ..metrics import metric
 from ..results import Comparison, Estimates, Plan, Result
-from .figures import VARIED, comparison_panel, estimates_panel, image, plan_panel
+from .figures import comparison_panel, estimates_panel, image
 from .text import made_with, pair_name, text
 
 #: Definitions of the terms on the pages.
@@ -105,7 +105,7 @@ def page(result: Result) -> str:
     pages: dict[type[Result], Callable[[Any], str]] = {
         Estimates: _estimates_page,
         Comparison: _comparison_page,
-        Plan: _plan_page,
+        Plan: of_plan,
     }
     return pages.get(type(result), _result_page)(result)
 
@@ -123,12 +123,6 @@ def _comparison_page(result: Comparison) -> str:
         return of_comparison(result, _facts(result))
     compared = {result.settings["metric"]: result}
     return of_estimates(result.estimates, compared, _facts(result))
-
-
-def _plan_page(result: Plan) -> str:
-    if result.curves.empty:
-        return _result_page(result)
-    return of_plan(result, result.curves, result.source or result.settings)
 
 
 def _facts(result: Estimates | Comparison) -> Mapping[str, object]:
@@ -223,20 +217,19 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     )
 
 
-def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
-    """The page of a plan for all pairs, with their curves."""
-    pairs = []
-    for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False):
-        pair_curves = curves[(curves["first"] == first) & (curves["second"] == second)]
-        pairs.append({
-            "name": pair_name({"first": first, "second": second}),
-            "images": {x_label: image(plan_panel(pair_curves, x_label)) for x_label in VARIED},
-            "plans": rows.drop(columns=["first", "second", "ties"]),
-        })  # fmt: skip
+def of_plan(plan: Plan) -> str:
+    """The page of a plan for one pair, or for all."""
+    if "first" not in plan.frame:
+        return _result_page(plan)
+    pairs = [
+        {"name": pair_name({"first": first, "second": second}),
+         "plans": rows.drop(columns=["first", "second", "ties"])}
+        for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False)
+    ]  # fmt: skip
     return _filled(
         "plan.html",
         pairs=pairs,
-        facts=facts,
+        facts=plan.source or plan.settings,
         sentences=plan.sentences,
         promises=plan.promises(),
         definitions=_defined(plan.frame["estimator"]),

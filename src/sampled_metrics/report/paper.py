@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -36,29 +37,9 @@ def latex(result: Result, caption: str | None, label: str | None) -> str:
 def methods(result: Result) -> str:
     """A paragraph for a paper: log, estimator, ranges, and what they rest on."""
     labels, names = _labels_and_names(result)
-    settings, source, frame = result.settings, result.source, result.frame
     compared = [*result.comparisons.values()] if isinstance(result, Estimates) else [result]
-    lines, is_exact = list[str](), False
-    if "negatives" in source:
-        ranked_among, is_exact = _negatives(source)
-        if not is_exact:
-            design = f"{source['design']}," if "design" in source else "uniformly"
-            ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
-        lines.append(f"We evaluated {names} on {source['users']:,} users.")
-        lines.append(f"Each held-out item was ranked among {ranked_among}.")
-    estimator = ", ".join(dict.fromkeys(frame.get("estimator", [settings.get("estimator", "")])))
-    if is_exact and estimator == "naive":
-        lines.append(f"We computed {labels} of these exact ranks, without a correction.")
-    elif estimator:
-        lines.append(f"We estimated {labels} on all candidates; estimator: {estimator}.")
-        has_bias = "estimator" in frame or frame.get("student_low", pd.Series([0.0])).isna().all()
-        if "naive" in estimator and not has_bias:
-            lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
-    else:
-        lines.append(f"We bounded {labels} on all candidates.")
-    if "bias-variance" in estimator and "gamma" in settings:
-        gamma = f"gamma {settings['gamma']:.3g}"
-        lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")
+    lines, is_exact = _drawn(result.source, names)
+    lines += _estimated(result, labels, is_exact)
     lines += [f"The {line}." for line in _ranges_promised(result)]
     if any((one.frame["warrant"] == THEOREM).any() for one in compared):
         lines.append(
@@ -66,15 +47,53 @@ def methods(result: Result) -> str:
             "confidence on one metric are right, if their assumptions hold."
         )
     is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
-    used = {name for name, missing in is_missing.items() if not missing}
-    if "typical" in settings and "typical_low" in used:
-        lines.append(f"The typical ranges are {settings['typical']}.")
-    elif recorded := [words for name, words in _RECORDED.items() if name in used]:
-        lines.append(
-            f"The {_joined(recorded)} are a track record: they were fitted to the benchmark of "
-            f"Sampled Metrics, {RECORDED}."
-        )
+    lines += _recorded(result.settings, {*is_missing.index[~is_missing.astype(bool)]})
     return " ".join([*lines, f"Software: {CITATION}."])
+
+
+def _drawn(source: Mapping[str, Any], names: str) -> tuple[list[str], bool]:
+    """Sentences on users and negatives; and whether these are all candidates."""
+    if "negatives" not in source:
+        return [], False
+    ranked_among, is_exact = _negatives(source)
+    if not is_exact:
+        design = f"{source['design']}," if "design" in source else "uniformly"
+        ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
+    return [
+        f"We evaluated {names} on {source['users']:,} users.",
+        f"Each held-out item was ranked among {ranked_among}.",
+    ], is_exact
+
+
+def _estimated(result: Result, labels: str, is_exact: bool) -> list[str]:
+    """Sentences on the estimators."""
+    settings, frame = result.settings, result.frame
+    estimator = ", ".join(dict.fromkeys(frame.get("estimator", [settings.get("estimator", "")])))
+    if not estimator:
+        return [f"We bounded {labels} on all candidates."]
+    if is_exact and estimator == "naive":
+        return [f"We computed {labels} of these exact ranks, without a correction."]
+    lines = [f"We estimated {labels} on all candidates; estimator: {estimator}."]
+    has_bias = "estimator" in frame or frame.get("student_low", pd.Series([0.0])).isna().all()
+    if "naive" in estimator and not has_bias:
+        lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
+    if "bias-variance" in estimator and "gamma" in settings:
+        gamma = f"gamma {settings['gamma']:.3g}"
+        lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")
+    return lines
+
+
+def _recorded(settings: Mapping[str, Any], columns: set[str]) -> list[str]:
+    """A sentence on what rests on the track record, of the columns with values."""
+    if "typical" in settings and "typical_low" in columns:
+        return [f"The typical ranges are {settings['typical']}."]
+    recorded = [words for name, words in _RECORDED.items() if name in columns]
+    if not recorded:
+        return []
+    return [
+        f"The {_joined(recorded)} are a track record: they were fitted to the benchmark of "
+        f"Sampled Metrics, {RECORDED}."
+    ]
 
 
 def _labels_and_names(result: Result) -> tuple[str, str]:

@@ -84,17 +84,21 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
         return "[\n" + ",\n".join(rows) + "\n]\n"
     right = [is_number(column) for _, column in frame.items()]
     cells = [list(map(str, frame.columns)), *cells_of(frame)]
-    if kind == "markdown":
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
-        cells.insert(1, ["---:" if is_right else ":---" for is_right in right])
-        return "".join(f"| {' | '.join(row)} |\n" for row in cells)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padded = [c.rjust(width) if is_right else c.ljust(width)
-                  for c, width, is_right in zip(row, widths, right, strict=True)]  # fmt: skip
-        lines.append("  ".join(padded).rstrip() + "\n")
-    return "".join(lines)
+    return _markdown(cells, right) if kind == "markdown" else _aligned(cells, right)
+
+
+def _markdown(cells: list[list[str]], right: list[bool]) -> str:
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    rows.insert(1, ["---:" if is_right else ":---" for is_right in right])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _aligned(cells: list[list[str]], right: list[bool]) -> str:
+    columns = []
+    for column, is_right in zip(zip(*cells, strict=True), right, strict=True):
+        width = max(map(len, column))
+        columns.append([cell.rjust(width) if is_right else cell.ljust(width) for cell in column])
+    return "".join("  ".join(row).rstrip() + "\n" for row in zip(*columns, strict=True))
 
 
 def _plain(value: Any) -> Any:

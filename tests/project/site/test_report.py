@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pandas as pd
@@ -69,12 +70,9 @@ def many() -> str:
 
 def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
-    inputs, options = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
-    samples = [Protocol(100, m) for m in (1, 10, 50)]
-    plans = planning.for_all(*inputs, samples[1], 20, max_negatives=50, **options)
-    grids = (samples, 20), (samples[1], [2, 20, 200])
-    curves = [planning.for_pairs(planning.curve, *inputs, *grid, **options) for grid in grids]
-    return of_plan(plans, pd.concat(curves).drop_duplicates(), {"log": "log.csv"})
+    options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
+    plans = planning.for_all(ranks, metric("ap"), Protocol(100, 10), 20, **options)
+    return of_plan(replace(plans, source={"log": "log.csv"}))
 
 
 @pytest.fixture(scope="module")
