@@ -2,7 +2,7 @@
 
 from .adaptive import Adaptive, Stratified
 from .design import Design, drawn_alike, one_size
-from .fixed import Protocol, Weighted, by_negatives, checked, fixed, thinned
+from .fixed import Protocol, Weighted, checked, fixed, thinned
 
 __all__ = [
     "Adaptive",
@@ -10,7 +10,6 @@ __all__ = [
     "Protocol",
     "Stratified",
     "Weighted",
-    "by_negatives",
     "checked",
     "drawn_alike",
     "fixed",

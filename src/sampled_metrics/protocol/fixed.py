@@ -7,8 +7,8 @@ about 13 digits even for catalogues of 1e9 items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -526,25 +526,6 @@ def fixed(design: Design, name: str) -> Protocol:
             f"protocol must have a fixed number of negatives for {name}, got {as_written(design)}"
         )
     return design
-
-
-def by_negatives(protocol: Protocol | Sequence[Protocol]) -> list[Protocol]:
-    """Protocols of one relevant item that differ in n_negatives alone, sorted, or ValueError.
-
-    >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
-    [4, 9]
-    """
-    protocol_list = protocol if isinstance(protocol, Sequence) else [protocol]
-    protocols = {
-        checked(candidate, n_relevant=1).n_negatives: candidate for candidate in protocol_list
-    }
-    if not protocols:
-        raise ValueError("protocol must hold one Protocol or more, got none")
-    base = next(iter(protocols.values()))
-    for design in protocol_list:
-        if replace(design, n_negatives=1) != replace(base, n_negatives=1):
-            raise ValueError(f"protocols must differ in n_negatives alone, got {base} and {design}")
-    return [protocols[m] for m in sorted(protocols)]
 
 
 @lru_cache(maxsize=64)
