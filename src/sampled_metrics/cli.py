@@ -378,9 +378,9 @@ def _source(path: str, arguments: argparse.Namespace) -> Any:
         return path
     if path == "bundled":
         raise ValueError("--first-rank must be left out with bundled, whose ranks count from 1")
-    from .evaluation.loop import _of_table
+    from .evaluation.loop import table_of_ranks
 
-    frame, notes = _of_table(path, arguments.first_rank)
+    frame, notes = table_of_ranks(path, arguments.first_rank)
     for note in notes:
         warnings.warn(f"{path}: {note}", stacklevel=2)
     return frame

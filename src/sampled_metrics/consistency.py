@@ -23,7 +23,7 @@ from .metrics import metric as parsed
 from .protocol import Protocol, checked
 
 #: Means that differ by less than this share of the larger one are equal up to rounding.
-_TOLERANCE = 1e-12
+TOLERANCE = 1e-12
 
 #: Adding negatives one by one is faster than a search if the cut-off times the users exceeds the
 #: first number, and the cut-off times the negatives is below the second.
@@ -36,7 +36,7 @@ def sign(first: float, second: float) -> int:
     >>> sign(0.2, 0.1), sign(0.1, 0.1), sign(0.1, 0.2)
     (1, 0, -1)
     """
-    if abs(first - second) <= _TOLERANCE * max(abs(first), abs(second)):
+    if abs(first - second) <= TOLERANCE * max(abs(first), abs(second)):
         return 0
     return 1 if first > second else -1
 
@@ -142,7 +142,7 @@ def order_by_negatives(
     1    692  9999  C > A > B   True
     """
     metric, protocol = parsed(metric), checked(protocol, n_relevant=1)
-    true_ranks = _checked(ranks, protocol.n_items)
+    true_ranks = checked_ranks(ranks, protocol.n_items)
     exact = {name: float(metric(r, protocol.n_items).mean()) for name, r in true_ranks.items()}
 
     def mean(ranks: IntArray, m: int) -> float:
@@ -265,7 +265,7 @@ def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
     return text
 
 
-def _checked(ranks: Mapping[str, ArrayLike], n_items: int | IntArray) -> dict[str, IntArray]:
+def checked_ranks(ranks: Mapping[str, ArrayLike], n_items: int | IntArray) -> dict[str, IntArray]:
     """The ranks of each recommender, checked against the catalogue and one another."""
     if len(ranks) < 2:
         raise ValueError(f"ranks must hold at least two recommenders, got {len(ranks)}")

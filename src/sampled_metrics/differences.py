@@ -297,7 +297,7 @@ def tabulated(
             if isinstance(protocol.n_items, int)
             else replace(protocol, n_items=distinct_pairs[1])
         )
-        pmf_rows += list(pair_protocol._blocks(distinct_pairs[0], width=width))
+        pmf_rows += list(pair_protocol.blocks(distinct_pairs[0], width=width))
         counts.append(sign * multiplicity)
     pmfs, signed_counts = np.concatenate(pmf_rows), np.concatenate(counts).astype(np.float64)
     if width < values.size:

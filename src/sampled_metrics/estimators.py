@@ -156,7 +156,7 @@ class Estimator:
         if wide and isinstance(protocol, Protocol) and protocol.uniform:
             return _over_likely(protocol, rank, j, row)
         reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
-        return self._joined([rows @ row[:reach] for rows in protocol._blocks(rank, j, reach)], rank)
+        return self._joined([rows @ row[:reach] for rows in protocol.blocks(rank, j, reach)], rank)
 
     def variance(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact variance at each true rank, over the draws of negatives; arguments as `expected`.
@@ -172,7 +172,7 @@ class Estimator:
 
     def _variance(self, rank: ArrayLike, j: int) -> FloatArray:
         row, parts = self._row(j), []
-        for rows in self.protocol._blocks(rank, j):
+        for rows in self.protocol.blocks(rank, j):
             mean = rows @ row
             parts.append(np.einsum("ij,ij->i", rows, (row - mean[:, np.newaxis]) ** 2))
         return self._joined(parts, rank)
@@ -188,7 +188,9 @@ class Estimator:
         array([0., 1.])
         """
         expected = self.expected(rank, position)
-        return expected - self.protocol._exact(self.metric, np.asarray(rank), np.asarray(position))
+        return expected - self.protocol.exact_term(
+            self.metric, np.asarray(rank), np.asarray(position)
+        )
 
     def _row(self, position: int) -> FloatArray:
         j = integer(position, "position", 1, self.protocol.n_positions)
@@ -645,7 +647,7 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
     groups = []
     for group_positions in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
         rows = _weighted(protocol, prior or int(cuts[group_positions[0] - 1]))
-        targets = [protocol._exact(metric, rows.nodes + (j - 1), j) for j in group_positions]
+        targets = [protocol.exact_term(metric, rows.nodes + (j - 1), j) for j in group_positions]
         groups.append([System(rows, target) for target in targets])
     return groups
 

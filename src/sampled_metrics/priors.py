@@ -355,7 +355,7 @@ class _Quadrature:
         nodes, weights = quadrature_ranks(pmfs.pool + 1, 3 * pmfs.degree)
         if 2 * nodes.size > pmfs.pool:
             return pmfs
-        return _Quadrature(pmfs.design._rows(nodes - 1.0)[:, pmfs.columns], np.log(weights))
+        return _Quadrature(pmfs.design.rows(nodes - 1.0)[:, pmfs.columns], np.log(weights))
 
     def expected(self, values: FloatArray) -> FloatArray:
         return np.asarray(self.matrix @ values)

@@ -165,7 +165,7 @@ def race(
         for name, job in zip(names, jobs, strict=True)
     ]
     state_file = _State(state, names, field, parsed_metric, confidence, remaining)
-    pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
+    pairs = [RacingPair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
         values = _values_until_decided(pairs, scorers, state_file, 1.0 - confidence, bar.update)
@@ -184,7 +184,7 @@ def _names(score: Mapping[str, Callable[[Any, Any], Any]]) -> list[str]:
 
 
 def _values_until_decided(
-    pairs: Sequence[_Pair],
+    pairs: Sequence[RacingPair],
     scorers: Sequence[_Scorer],
     state_file: _State,
     error_rate: float,
@@ -414,7 +414,7 @@ class _Scorer:
         return values
 
 
-class _Pair:
+class RacingPair:
     """The bets on either of two recommenders, and the verdict."""
 
     def __init__(self, first: int, second: int, n_users: int) -> None:
@@ -458,7 +458,7 @@ class _Pair:
             self.won[:] = np.inf
 
 
-def _decide(pairs: Sequence[_Pair], error_rate: float) -> None:
+def _decide(pairs: Sequence[RacingPair], error_rate: float) -> None:
     """Reach verdicts by Holm's method over two null hypotheses for each pair.
 
     The hypotheses are that the first is not better, and that the second is not better. A verdict
@@ -476,7 +476,7 @@ def _decide(pairs: Sequence[_Pair], error_rate: float) -> None:
 
 def _result(
     names: Sequence[str],
-    pairs: Sequence[_Pair],
+    pairs: Sequence[RacingPair],
     values: FloatArray,
     scorers: Sequence[_Scorer],
     field: _Field,

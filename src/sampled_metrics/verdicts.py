@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, checked_confidence, integer, integers
-from .consistency import _TOLERANCE, _checked, sign
+from .consistency import TOLERANCE, checked_ranks, sign
 from .differences import Differences, tabulated
 from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
@@ -140,7 +140,7 @@ class Verdict:
         z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
-    def _needs_more_than(self, n_users: int, confidence: float = CONFIDENCE) -> bool:
+    def needs_more_than(self, n_users: int, confidence: float = CONFIDENCE) -> bool:
         """Whether `n_users` users of whole copies of the set are known not to be enough."""
         if self.differences is None or self.z <= 0:
             return self.z <= 0
@@ -284,12 +284,12 @@ def verdict(
         raise ValueError("metric and protocol must be left out: the estimator has its own")
     metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
     if n_users is not None:
-        return _Pair.of(first, second, metric, protocol).verdict(estimator, n_users)
+        return PopulationPair.of(first, second, metric, protocol).verdict(estimator, n_users)
     ranks_by_name = {"first": first, "second": second}
     for name, ranks in ranks_by_name.items():
         if isinstance(ranks, Mapping):
             raise ValueError(f"n_users is needed where {name} holds probabilities, got None")
-    true_ranks = _checked(ranks_by_name, protocol.n_items)  # type: ignore[arg-type]
+    true_ranks = checked_ranks(ranks_by_name, protocol.n_items)  # type: ignore[arg-type]
     first_mean, second_mean = (
         float(metric(r, protocol.n_items).mean()) for r in true_ranks.values()
     )
@@ -352,7 +352,7 @@ def negatives_needed(
     def excess_at(m: int) -> float:
         probe = verdict_at(m)
         if probe.z <= 0 or probe.probability < confidence:
-            return min(float(ndtri(probe.probability)) - quantile, -_TOLERANCE)
+            return min(float(ndtri(probe.probability)) - quantile, -TOLERANCE)
         return max(float(ndtri(probe.probability)) - quantile, 0.0)
 
     lack = excess_at(below)
@@ -382,7 +382,7 @@ def _normal_quantile(confidence: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class PopulationPair:
     """Two distributions of true ranks, with the pairs of ranks of each user if known."""
 
     metric: Metric
@@ -393,7 +393,7 @@ class _Pair:
     _pmfs: dict[Design, FloatArray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> _Pair:
+    def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> PopulationPair:
         n_items = one_size(checked(protocol, n_relevant=1))
         ranks_by_name = {"first": first, "second": second}
         distributions = [
@@ -439,10 +439,10 @@ class _Pair:
             if self.users is None:
                 distributions = zip(self.ranks, self.masses, strict=True)
                 self._pmfs[protocol] = np.stack(
-                    [protocol._marginal(*distribution) for distribution in distributions]
+                    [protocol.marginal(*distribution) for distribution in distributions]
                 )
             else:
-                first, second = (np.concatenate(list(protocol._blocks(r))) for r in self.ranks)
+                first, second = (np.concatenate(list(protocol.blocks(r))) for r in self.ranks)
                 shape = (self.ranks[0].size, self.ranks[1].size)
                 share = np.full(self.users[0].size, 1 / self.users[0].size)
                 pairs = coo_array((share, self.users), shape=shape).tocsr()

@@ -251,7 +251,7 @@ def test_sampling_everything_returns_the_metric(name: str) -> None:
 
 @pytest.mark.parametrize("relevant", [1, 2])
 def test_exact_ranks_need_no_equations(monkeypatch: pytest.MonkeyPatch, relevant: int) -> None:
-    monkeypatch.setattr(Protocol, "_rows", None)  # would have 4 * 10^8 entries
+    monkeypatch.setattr(Protocol, "rows", None)  # would have 4 * 10^8 entries
     protocol = Protocol(20_000 + relevant, 20_000, replacement=False, n_relevant=relevant)
     for estimator in (
         bias_variance(metric("ndcg@10"), protocol, 0.1),
@@ -345,7 +345,7 @@ def test_values_may_be_negative_unless_asked_not_to_be() -> None:
 def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = Protocol(5_000, 30)
     first = bias_variance(metric("ap"), protocol, 0.1).values
-    monkeypatch.setattr(Protocol, "_rows", None)
+    monkeypatch.setattr(Protocol, "rows", None)
     assert np.array_equal(first, bias_variance(metric("ap"), Protocol(5_000, 30), 0.1).values)
     assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
 

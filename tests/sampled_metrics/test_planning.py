@@ -25,7 +25,7 @@ from sampled_metrics.planning.pairs import EXACT
 from sampled_metrics.planning.races import rebinned
 from sampled_metrics.protocol import Adaptive, thinned
 from sampled_metrics.ranking.intervals import RankIntervals
-from sampled_metrics.verdicts import Verdict, _Pair, verdict
+from sampled_metrics.verdicts import PopulationPair, Verdict, verdict
 from tests.reference import exact_pmf
 
 
@@ -597,7 +597,7 @@ def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
         assert row["best_probability"] == pytest.approx(tried[surest])
     exact = table.iloc[-1]
     assert exact["best_users"] == 1
-    assert exact["best_probability"] == pytest.approx(_Pair.of(
+    assert exact["best_probability"] == pytest.approx(PopulationPair.of(
         *arguments, Protocol(1_000, 20)).exact(1).probability)  # fmt: skip
     unaffordable = plan(
         *arguments, Protocol(1_000, 20), 50, estimators=names, max_negatives=20, budget=1
@@ -673,7 +673,9 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
         *populations, metric("ap"), Protocol(10**5, 5), 10, estimators=["naive"], max_negatives=1
     )
     # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
-    assert _Pair.of(*populations, metric("ap"), Protocol(10**5, 5)).exact(10).users() > 10**15
+    assert (
+        PopulationPair.of(*populations, metric("ap"), Protocol(10**5, 5)).exact(10).users() > 10**15
+    )
     assert table[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
     row = pair_plans._row("naive", found_by(10), 2**40 + 1, users=10**12)
     assert row.users_needed == 10**12

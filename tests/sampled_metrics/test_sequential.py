@@ -13,7 +13,7 @@ import sampled_metrics as sm
 from sampled_metrics import planning
 from sampled_metrics.planning.races import expected_scores
 from sampled_metrics.ranking.intervals import RankIntervals
-from sampled_metrics.sequential import _decide, _Pair, race
+from sampled_metrics.sequential import RacingPair, _decide, race
 
 
 def by_table(scores):
@@ -218,7 +218,7 @@ def test_the_expected_wealth_never_exceeds_one(differences):
     assert sum(differences) < 1e-12
     wealth, max_wealth = [], []
     for order in orders(differences):
-        pair = _Pair(0, 1, order.size)
+        pair = RacingPair(0, 1, order.size)
         values = np.column_stack([order, np.zeros(order.size)])
         means = []
         for user in range(order.size - 1):
@@ -235,7 +235,7 @@ def test_the_expected_wealth_never_exceeds_one(differences):
 def test_batches_change_no_wealth(shift):
     order = np.clip(np.random.default_rng(4).normal(shift, 0.5, size=50), -1, 1)
     values = np.column_stack([order, np.zeros(order.size)])
-    batched, stepwise = _Pair(0, 1, 90), _Pair(0, 1, 90)
+    batched, stepwise = RacingPair(0, 1, 90), RacingPair(0, 1, 90)
     batched.bet(values, np.arange(50))
     for user in range(50):
         stepwise.bet(values, np.array([user]))
@@ -247,7 +247,7 @@ def test_batches_change_no_wealth(shift):
 def settled(values, error_rate):
     """The signs of all pairs of columns as soon as they are decided, and after how many users."""
     n_users, n_models = values.shape
-    pairs = [_Pair(*models, n_users) for models in combinations(range(n_models), 2)]
+    pairs = [RacingPair(*models, n_users) for models in combinations(range(n_models), 2)]
     for start in range(0, n_users, 40):
         if any(pair.open for pair in pairs):
             for pair in pairs:
@@ -292,7 +292,7 @@ def test_all_users_settle_the_order():
 
 
 def test_a_lead_that_cannot_be_lost_is_certain():
-    pair = _Pair(0, 1, 100)
+    pair = RacingPair(0, 1, 100)
     values = np.column_stack([np.ones(80), np.zeros(80)])
     pair.bet(values, np.arange(51))  # before the last of these, 50 of 100 were won
     assert np.isfinite(pair.won[0])
@@ -325,7 +325,7 @@ def test_a_decided_pair_frees_the_share_of_one_side():
     """Its other side may be true: of m pairs with o open, 1 / error must be won (m + o) times."""
     error_rate = 0.05
     for wealth, expected in ((11.1 / error_rate, 1), (10.9 / error_rate, None)):
-        pairs = [_Pair(0, rival, 1000) for rival in range(1, 7)]
+        pairs = [RacingPair(0, rival, 1000) for rival in range(1, 7)]
         pairs[0].won[1] = np.log(12.1 / error_rate)
         pairs[1].won[0] = np.log(wealth)
         _decide(pairs, error_rate)

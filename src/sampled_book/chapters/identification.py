@@ -35,7 +35,7 @@ Counts = Mapping[str, NDArray[np.int64]]  # users of each recommender by negativ
 Ends = Mapping[tuple[str, str], Interval]  # by recommender and label of the metric
 Values = Mapping[tuple[str, str, str], float]  # the same, and the correction
 #: From so many users on, bets are learnt from other users, too.
-MANY_USERS = bets._LEARN
+MANY_USERS = bets.LEARNT_USERS
 
 
 def _range(ends: Interval | None) -> str:

@@ -104,14 +104,14 @@ class Assumption:
         """
         return int(min(self.head * n_items / n_negatives, n_items))
 
-    def _constraints(self, cumulative: FloatArray) -> FloatArray:
+    def constraints(self, cumulative: FloatArray) -> FloatArray:
         """Rows whose product with a mixture of k populations is >= 0 if the steepness allows it.
 
         For each doubling after the first: its users less the fewest allowed. `cumulative` (k,
         doublings) has the share of each population's users before each of ``doublings``. Shape
         (constraints, k). For a population even over ranks 1 to 3, and one at rank 1 alone:
 
-        >>> Assumption(steepness=4.0)._constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))
+        >>> Assumption(steepness=4.0).constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))
         array([[ 0.5, -0.5]])
         """
         if not np.isfinite(self.steepness) or cumulative.shape[1] < 3:

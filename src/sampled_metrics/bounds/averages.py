@@ -133,7 +133,7 @@ class Averages:
             top = assumption.top(n, self._m)
             last_ranks = np.arange(1.0, top + 1)[:, np.newaxis]
             cumulative = np.minimum(doublings(top), last_ranks) / last_ranks
-            constraints = np.pad(assumption._constraints(cumulative), ((0, 0), (0, n - top)))
+            constraints = np.pad(assumption.constraints(cumulative), ((0, 0), (0, n - top)))
         rows = contrasts(self.metrics) @ _means(self._expected, top)
         cutoffs = [metric.k + offset for metric in self.metrics if metric.k for offset in (-1, 0)]
         grid = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), top or 1, top + 1]

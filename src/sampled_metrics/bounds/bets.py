@@ -85,7 +85,7 @@ GUESSES = (
 )
 #: From so many users on, bets are also made on learnt distributions. `_PARTS` are the shares of the
 #: stretches; the first stretch is learnt from only.
-_LEARN = 50_000
+LEARNT_USERS = 50_000
 _PARTS = np.diff([0.0, *(1.3 ** np.arange(-6.0, 1.0))])
 #: Pseudo-users of a guess, added to the counts that a distribution is learnt from.
 _GUESSED = 3.0
@@ -146,13 +146,13 @@ def build(
     """
     if pmfs is None:  # guesses are the same for all logs
         return _built(parts, assumption, log_evidence_needed / users)
-    building = _Building(parts, assumption, log_evidence_needed / users, pmfs, (1, -1))
+    building = Building(parts, assumption, log_evidence_needed / users, pmfs, (1, -1))
     return building.certified(building.slopes())
 
 
 @lru_cache(maxsize=32)
 def _built(parts: Partition, assumption: Assumption | None, growth_needed: float) -> Bets:
-    building = _Building(parts, assumption, growth_needed, None, (1, -1))
+    building = Building(parts, assumption, growth_needed, None, (1, -1))
     return building.certified(building.slopes())
 
 
@@ -183,9 +183,9 @@ def _refutations(
         rounded = np.floor(sample_counts + rng.random(sample_counts.size)).astype(np.int64)
         first = rng.binomial(rounded, 0.5)
         halves += [(first, rounded - first), (rounded - first, first)]
-    pmfs = _observed(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
+    pmfs = observed_pmfs(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
-    building = _Building(parts, assumption, 1.0 / users, pmfs, (1,))
+    building = Building(parts, assumption, 1.0 / users, pmfs, (1,))
     zero_slopes = np.zeros(len(halves))
     building.growth(zero_slopes)  # adds generators
     bets = building.certified(zero_slopes)
@@ -202,7 +202,7 @@ def _refutations(
     ]
 
 
-def _observed(
+def observed_pmfs(
     parts: Partition, assumption: Assumption | None, rows: Rows, counts: np.ndarray
 ) -> list[FloatArray]:
     """Distributions of the sampled rank, smoothed with a guess; by part, (samples, knots)."""
@@ -230,15 +230,15 @@ def learnt(
     it also promises the mean metric of fixed users, and a stretch has another mean; so it has if
     catalogue sizes differ. The seed is fixed, so that a log always gives the same answer.
     """
-    if assumption is None or counts.sum() < _LEARN or len(parts.kinds) > 1 or not parts.parts:
+    if assumption is None or counts.sum() < LEARNT_USERS or len(parts.kinds) > 1 or not parts.parts:
         return None
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
     past_counts = np.cumsum(stretches, axis=1)[:, :-1]
-    pmfs = _observed(parts, assumption, rows, past_counts)
+    pmfs = observed_pmfs(parts, assumption, rows, past_counts)
     growth_needed = log_evidence_needed / float(counts.sum())
-    fits = _Building(parts, assumption, growth_needed, pmfs, (1,)).fits()
-    building = _Building(parts, assumption, growth_needed, fits, (1, -1))
+    fits = Building(parts, assumption, growth_needed, pmfs, (1,)).fits()
+    building = Building(parts, assumption, growth_needed, fits, (1, -1))
     bets = building.certified(building.slopes())
     logs, stretch = np.log(bets.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
@@ -256,7 +256,7 @@ def learnt(
     )
 
 
-class _Building:
+class Building:
     """Solves the fits of all guesses, sides and parts, by column generation over generators."""
 
     def __init__(

@@ -91,7 +91,7 @@ def thinning(protocol: Protocol | Adaptive) -> FloatArray:
     """
     m = protocol.n_outcomes - 1
     full_draw = replace(protocol, n_items=m + 1, replacement=False)
-    return full_draw._rows(np.arange(m + 1))
+    return full_draw.rows(np.arange(m + 1))
 
 
 class Generators:
@@ -169,7 +169,7 @@ class Generators:
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
             block = slice(start, start + step)
-            pmfs[block] = self.protocol._rows(above[block]) @ self._basis
+            pmfs[block] = self.protocol.rows(above[block]) @ self._basis
         return pmfs
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
@@ -232,7 +232,7 @@ class Generators:
             cumulative = np.minimum(starts, last_ranks) / last_ranks
         else:
             cumulative = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))[:, starts]
-        constraints = self._assumption._constraints(cumulative)
+        constraints = self._assumption.constraints(cumulative)
         return np.pad(constraints, ((0, 0), (0, self.last.size - self.spread)))
 
     def _begin(self) -> IntArray:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._validate import FloatArray
-from .bets import Partition, Rows, _Building, _observed
+from .bets import Building, Partition, Rows, observed_pmfs
 from .generators import Generators, basis
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def least_width(
     if not parts.parts or not users:
         return 0.0
     start = _Towards(
-        parts, assumption, _observed(parts, assumption, rows, counts[:, np.newaxis]), users
+        parts, assumption, observed_pmfs(parts, assumption, rows, counts[:, np.newaxis]), users
     )
     fitted_metric, pmfs = start.populations(1, np.zeros(1))
     fitted = _Towards(parts, assumption, _on_knots(parts, pmfs), users)
@@ -159,9 +159,9 @@ class _Towards:
             self._laws.append((1.0 - _EVEN) * pmf + _EVEN * even)
         self.shares = self._building(1, 1).shares
 
-    def _building(self, sign: int, n_prices: int, log_evidence_needed: float = _NEAR) -> _Building:
+    def _building(self, sign: int, n_prices: int, log_evidence_needed: float = _NEAR) -> Building:
         pmfs = [np.tile(pmf, (n_prices, 1)) for pmf in self._laws]
-        return _Building(*self._given, log_evidence_needed / self._users, pmfs, (sign,))
+        return Building(*self._given, log_evidence_needed / self._users, pmfs, (sign,))
 
     def price(self, sign: int) -> float:
         """The price of the metric at which bets on the distribution grow best."""
@@ -194,7 +194,7 @@ def _sampled(generators: Generators, mass: FloatArray) -> FloatArray:
     step = max(1, _BLOCK // (generators.m + 1))
     for start in range(0, above.size, step):
         block = above[start : start + step]
-        pmfs += mass[:, block] @ generators.protocol._rows(block)
+        pmfs += mass[:, block] @ generators.protocol.rows(block)
     return pmfs
 
 

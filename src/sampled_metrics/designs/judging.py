@@ -275,7 +275,7 @@ class Judge:
                 sums = bets.Sums.of(built_bets, means[first_name], means[second_name])
                 log_wealth = np.empty(sums.slope.size)
                 if sample.one_row_per_user:
-                    (first_codes, second_codes), counts = sample.log._joint_counts(
+                    (first_codes, second_codes), counts = sample.log.joint_counts(
                         first_name, second_name
                     )
                 choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
@@ -287,7 +287,7 @@ class Judge:
                         )
                         log_wealth[bet_index] = counts @ np.log(bet_sums - offset)
                     else:
-                        values = sample.log._sums(
+                        values = sample.log.user_sums(
                             {first_name: first_values, second_name: ratio * second_values}
                         )
                         log_wealth[bet_index] = sum(

@@ -82,7 +82,7 @@ class Sample:
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
-        self.counts, self.users = log._user_counts, log.users_of
+        self.counts, self.users = log.user_counts, log.users_of
         self.one_row_per_user = log.sizes is None
         for name, users in self.users.items():
             if users < 2:
@@ -95,7 +95,7 @@ class Sample:
         )
         self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
         self.one_item = (self.items - self.relevant == 1) & (self.tied > 1)
-        rows = log._kind_counts.sum(axis=0)
+        rows = log.kind_counts.sum(axis=0)
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
     def columns(self) -> Mapping[str, Any]:
@@ -216,7 +216,7 @@ class Sample:
     def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
         """Standard error of the mean of users' values; 0 if it is only rounding."""
         scale, squares, largest = _largest(parts), 0.0, 0.0
-        for values, counts in self.log._sums(parts):
+        for values, counts in self.log.user_sums(parts):
             values = without_rounding(values, scale)
             squares += float(counts @ (values - mean) ** 2)
             largest = max(largest, float(np.abs(values).max()))
@@ -227,7 +227,7 @@ class Sample:
         """Distinct values of users, ascending, and the number of users with each."""
         scale = _largest(parts)
         return tallied(
-            (without_rounding(values, scale), users) for values, users in self.log._sums(parts)
+            (without_rounding(values, scale), users) for values, users in self.log.user_sums(parts)
         )
 
     @cached_property
@@ -357,7 +357,7 @@ class Sample:
         """The evidence of bets on a recommender's users, each with the sum of its rows' bets."""
         log_wealth = np.empty(built_bets.sign.size)
         for bet_index, values in enumerate(bet_values):
-            sums = self.log._sums({recommender: values})
+            sums = self.log.user_sums({recommender: values})
             log_wealth[bet_index] = sum(
                 float(counts @ np.log(user_sums)) for user_sums, counts in sums
             )

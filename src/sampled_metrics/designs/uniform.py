@@ -232,7 +232,7 @@ class UniformAnalysis(Analysis):
     def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
         (metric,) = self.request.metrics
         self.sample.check_independent("estimate with identification=False says what was reported")
-        self.log._check_same_users()
+        self.log.check_same_users()
         name = estimator or self.default(metric)
         notes = self.notes_on_comparison(name, is_default=estimator is None)
         with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:

@@ -130,7 +130,7 @@ class Values:
             value = float(sample.counts[recommender] @ row_values) / users
             row_influences = self._of_thinned(metric, influences[recommender] * users)
             parts = dict.fromkeys(sample.names, row_influences)
-            if sample.log._same_users:
+            if sample.log.same_users:
                 parts[recommender] = row_influences + row_values
                 means[recommender] = sample.mean(parts, users, value)
             else:  # users of other recommenders contribute too

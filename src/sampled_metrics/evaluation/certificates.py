@@ -93,7 +93,7 @@ def content(
     _check_scope(sample, metric, names, assumption)
     needed = identification.log_evidence_needed(confidence, n_ranges)
     growth, users = needed * (bets.SUM_NEED if is_pair else 1.0), sample.users[names[0]]
-    codes, counts = log._joint_counts(*names)
+    codes, counts = log.joint_counts(*names)
     kinds, ties = np.array(codes) - 1, np.stack([sample.better, sample.tied], axis=1)
     evidence: dict[int, bets.Evidence] = {}
     bet_rows, stakes = list[dict[str, Any]](), list[list[Any]]()
@@ -199,7 +199,7 @@ def _check_scope(
     """Name what a certificate does not cover."""
     log, users = sample.log, sample.users[names[0]]
     certified = dict.fromkeys([*verify.METRICS_WITH_CUTOFF, *verify.METRICS_WITHOUT])
-    learns = assumption is not None and users >= bets._LEARN and len(names) == 1
+    learns = assumption is not None and users >= bets.LEARNT_USERS and len(names) == 1
     refusals = {
         "negatives must be uniform and fixed": not log.protocol.uniform
         or isinstance(log.protocol, (Adaptive, Weighted)),
@@ -217,7 +217,7 @@ def _check_scope(
             map(str.isprintable, names)
         ),
         "the assumption must be 'decreasing' or none": assumption not in (None, _plain(assumption)),
-        f"there must be fewer than {bets._LEARN:,} users under an assumption, since bets are "
+        f"there must be fewer than {bets.LEARNT_USERS:,} users under an assumption, since bets are "
         "learnt from so many": learns,
     }
     for sentence, applies in refusals.items():

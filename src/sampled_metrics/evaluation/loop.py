@@ -295,7 +295,7 @@ def _of_rows(
         scores = _columns_or_users(scores)
     several = _by_recommender(scores)
     if targets is None:
-        return _of_table(scores if _is_table(scores) else _of_ranks(several), first_rank)
+        return table_of_ranks(scores if _is_table(scores) else _of_ranks(several), first_rank)
     return (rectools if _is_table(targets) else _of_runs)(scores, targets), ()
 
 
@@ -382,7 +382,7 @@ def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
     return ranks.melt(var_name="recommender", value_name="rank", ignore_index=False).reset_index()
 
 
-def _of_table(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def table_of_ranks(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Rows of a log from a long table, and notes on the columns that have other names."""
     frame, place = loaded(source, "scores")
     keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}

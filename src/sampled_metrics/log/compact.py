@@ -223,12 +223,12 @@ class Log:
     def users_of(self) -> dict[str, int]:
         """Number of users of each recommender."""
         first = self.kinds["position"] == 1
-        return {name: round(float(users[first].sum())) for name, users in self._user_counts.items()}
+        return {name: round(float(users[first].sum())) for name, users in self.user_counts.items()}
 
     @cached_property
-    def _user_counts(self) -> dict[str, FloatArray]:
+    def user_counts(self) -> dict[str, FloatArray]:
         """For each recommender, users per kind; a user is shared evenly by its instances."""
-        return dict(zip(self.recommenders, self._kind_counts * self._share, strict=True))
+        return dict(zip(self.recommenders, self.kind_counts * self._share, strict=True))
 
     @cached_property
     def _share(self) -> FloatArray:
@@ -236,7 +236,7 @@ class Log:
         return np.asarray(1.0 / self.kinds["n_instances"])
 
     @cached_property
-    def _kind_counts(self) -> IntArray:
+    def kind_counts(self) -> IntArray:
         """Rows of each kind and recommender, shape (recommenders, kinds)."""
         n_codes = self.kinds["position"].size + 1
         counts = np.zeros((len(self.codes), n_codes))
@@ -256,7 +256,7 @@ class Log:
         kinds = pd.DataFrame({name: self.kinds[name] for name in KIND})
         tables = [
             kinds.assign(count=count).groupby(list(KIND), as_index=False)["count"].sum()
-            for count in self._kind_counts
+            for count in self.kind_counts
         ]
         for name, table in zip(self.recommenders, tables, strict=True):
             table.insert(0, "recommender", name)
@@ -299,7 +299,7 @@ class Log:
 
     def __repr__(self) -> str:
         fields: dict[str, object] = {"recommenders": len(self.recommenders)}
-        fields |= {"users": self.n_users, "rows": int(self._kind_counts.sum())}
+        fields |= {"users": self.n_users, "rows": int(self.kind_counts.sum())}
         for name in ("n_items", "n_negatives"):
             fields[name] = span(self.kinds[name])
         fields["replacement"] = self.replacement
@@ -307,7 +307,7 @@ class Log:
             fields["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
-    def _joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
+    def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
         """Codes that users have under several recommenders, and the users with each combination.
 
         Only for logs with at most one row per user. A missing row has code 0.
@@ -343,7 +343,9 @@ class Log:
                 joint_codes += codes
             yield joint_codes, None if self.weights is None else self.weights[block]
 
-    def _sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def user_sums(
+        self, values: Mapping[str, FloatArray]
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield users' values and how many users have each, in blocks of users.
 
         `values` maps recommenders to the value of a row of each kind. A user's value is the sum
@@ -352,7 +354,7 @@ class Log:
         """
         values_by_code = [np.append(0.0, column * self._share) for column in values.values()]
         if self.sizes is None and values_by_code[0].size ** len(values) <= _TABLE:
-            kinds, counts = self._joint_counts(*values)
+            kinds, counts = self.joint_counts(*values)
             user_values = sum(
                 column[kind] for column, kind in zip(values_by_code, kinds, strict=True)
             )
@@ -372,11 +374,11 @@ class Log:
                 yield sums[has_rows], each[has_rows]
 
     @cached_property
-    def _same_users(self) -> bool:
+    def same_users(self) -> bool:
         """Whether every recommender has the same users."""
         return self.paired and set(self.users_of.values()) == {self.n_users}
 
-    def _check_same_users(self) -> None:
+    def check_same_users(self) -> None:
         """Raise ValueError unless recommenders can be compared user by user."""
         first, *other_names = self.recommenders
         if not other_names:

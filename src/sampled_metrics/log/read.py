@@ -213,7 +213,7 @@ def _not_independent(log: Log, seen: Drawn) -> str:
     if _is_complete(log):
         return ""
     first, kinds = log.kinds["position"] == 1, log.kinds
-    lists = log._kind_counts[:, first]
+    lists = log.kind_counts[:, first]
     largest = lists[int(np.argmax(lists.sum(axis=1)))].astype(float)
     candidates = (kinds["n_items"] - kinds["n_relevant"])[first]
     return not_independent(seen, largest, kinds["n_negatives"][first], candidates, log.replacement)

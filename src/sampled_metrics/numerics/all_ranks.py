@@ -32,7 +32,7 @@ class Rows(Hashable, Protocol):
     def pool(self) -> IntArray: ...
     @property
     def n_outcomes(self) -> int: ...
-    def _rows(self, above: np.ndarray) -> FloatArray: ...
+    def rows(self, above: np.ndarray) -> FloatArray: ...
     def _polynomials(self, above: np.ndarray) -> FloatArray: ...
 
 
@@ -69,7 +69,7 @@ class AllRanks:
         """P at each number of items in `above`; shape (above.size, outcomes)."""
         if self._matrix is not None:
             return np.asarray(self._matrix[above])
-        return np.asarray(self.design._rows(above)[:, self.columns])
+        return np.asarray(self.design.rows(above)[:, self.columns])
 
     def expected(self, values: FloatArray) -> FloatArray:
         """P times `values` at all ranks; shape (pool + 1,)."""
@@ -128,7 +128,7 @@ def all_ranks(design: Rows) -> AllRanks:
             f"prior, which keep a number for each rank (leave them out), got {pool + 1:,}"
         )
     if (pool + 1) * outcomes <= _SMALL or pool <= 2 * (outcomes - 1):
-        matrix = design._rows(np.arange(pool + 1))
+        matrix = design.rows(np.arange(pool + 1))
         return AllRanks(design, slice(None), matrix, np.empty((0, outcomes)))
     make = _few_coefficients if outcomes <= 128 else _coefficients
     return AllRanks(design, slice(None), None, make(design))

@@ -49,7 +49,7 @@ class WeightedRows:
         step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            yield part, self.design._rows(self.nodes[part] - 1.0)
+            yield part, self.design.rows(self.nodes[part] - 1.0)
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:

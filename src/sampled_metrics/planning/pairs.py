@@ -32,7 +32,7 @@ from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Adaptive, Protocol
 from ..results import Plan, table_of
-from ..verdicts import Ranks, Verdict, _Pair, negatives_needed
+from ..verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 from .exact_pairs import ExactPair, ExactRanks, are_exact
 from .races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 
@@ -138,7 +138,9 @@ def plan_pair(
     return Plan(frame, settings, designs=designs, limits=_limits(pair, protocol, users))
 
 
-def _largest_tried(max_negatives: int | None, pair: _Pair | ExactPair, protocol: Protocol) -> int:
+def _largest_tried(
+    max_negatives: int | None, pair: PopulationPair | ExactPair, protocol: Protocol
+) -> int:
     """The largest number of negatives to consider."""
     if max_negatives is None:
         has_several = isinstance(pair, ExactPair) and pair.n_relevant > 1
@@ -173,10 +175,10 @@ def _row(
     return _PlanRow(name, verdict.probability, verdict.ties, *shown)
 
 
-def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
+def _limits(pair: PopulationPair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
     """An upper bound, for each assumption, on how often a theorem decides a pair at 95%."""
     rows = []
-    if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
+    if isinstance(pair, PopulationPair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
         masses = [
             np.asarray(np.bincount(as_intp(ranks - 1), mass, pair.n_items), dtype=float)
             for ranks, mass in zip(pair.ranks, pair.masses, strict=True)
@@ -240,18 +242,18 @@ def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
 
 def _pair(
     first: Population, second: Population, metric: Metric, protocol: Protocol
-) -> _Pair | ExactPair:
+) -> PopulationPair | ExactPair:
     """Two recommenders by their distributions of ranks, or by exact ranks of the same users."""
     if are_exact(first) or are_exact(second):
         return ExactPair.of(first, second, metric, protocol)
-    return _Pair.of(first, second, metric, protocol)  # type: ignore[arg-type]
+    return PopulationPair.of(first, second, metric, protocol)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class _Verdicts:
     """The verdicts of one estimator by the numbers of negatives and users, cached."""
 
-    pair: _Pair | ExactPair
+    pair: PopulationPair | ExactPair
     name: str
     protocol: Protocol
     _cache: dict[tuple[int, int], Verdict] = field(default_factory=dict)
@@ -324,7 +326,7 @@ def _designs(
     def consider(
         kind: str, name: str, first: int, max_negatives: int, verdict: Verdict, user_cost: float
     ) -> None:
-        if verdict._needs_more_than(
+        if verdict.needs_more_than(
             min(n_users, int(min(cost(kind) / user_cost, _MOST_USERS))), confidence
         ):
             return  # one look at the most users that may pay, in place of a search for the fewest
@@ -342,7 +344,7 @@ def _designs(
             if m + pair.n_relevant >= cost("fixed"):
                 break  # one user alone would cost as much
             consider("fixed", verdict_at.name, m, m, verdict_at(m, n_users), m + pair.n_relevant)
-    if isinstance(pair, _Pair):
+    if isinstance(pair, PopulationPair):
         cheapest["adaptive"] = _DesignRow("adaptive")
         sizes = [(min(first, grid[-1]), min(_TIMES * first, grid[-1])) for first in _FIRST]
         for first, max_negatives in dict.fromkeys(sizes):
@@ -355,7 +357,9 @@ def _designs(
     return table_of(_DesignRow, (cheapest[kind] for kind in sorted(cheapest, key=cost)))
 
 
-def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
+def _adaptive_verdict(
+    pair: PopulationPair, design: Adaptive, n_users: int
+) -> tuple[Verdict, float]:
     """The verdict by an adaptive design, and its expected scores for a user.
 
     If the two ranks of a user are drawn jointly, the average is approximated as normal.
@@ -375,7 +379,7 @@ def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verd
     return Verdict(pair.difference, float(means.mean()), sd, n_users), cost
 
 
-def _race_row(pair: _Pair | ExactPair, n_users: int, error_rate: float) -> _PlanRow:
+def _race_row(pair: PopulationPair | ExactPair, n_users: int, error_rate: float) -> _PlanRow:
     """Expected users until a race ends, and mean scores until then for one recommender."""
     grid = rank_grid(pair.n_items)
     scores_by_rank = expected_scores(pair.metric, grid - 1, pair.n_items)
@@ -389,7 +393,7 @@ def _race_row(pair: _Pair | ExactPair, n_users: int, error_rate: float) -> _Plan
         cost = np.mean([mass @ np.interp(ranks, grid, scores_by_rank) for mass, ranks in parts])
         if pair.users is not None:
             differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
-    if isinstance(pair, _Pair) and pair.users is None:
+    if isinstance(pair, PopulationPair) and pair.users is None:
         marginals = zip(pair.masses, pair.values, strict=True)
         first_pmf, second_pmf = (rebinned(mass, values, METRICS) for mass, values in marginals)
         pmf = np.convolve(first_pmf, second_pmf[::-1])

@@ -358,7 +358,7 @@ class Stratified(Design):
         """Scores to compute for a user, the relevant item's own included."""
         return self.n_positions + self.n_negatives
 
-    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+    def exact_term(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """The metric at true ranks: the items of the stratum are not relevant."""
         first_position = np.ones_like(position)
         return metric.smooth_term(rank, first_position, 1, np.asarray(self.n_items))

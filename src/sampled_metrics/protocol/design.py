@@ -80,23 +80,23 @@ class Design:
         last = np.asarray(self.n_items) - (self.n_positions - j)
         return integers(rank, "rank", j, last) - j
 
-    def _exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+    def exact_term(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """Term of the metric for an item at a true rank; nothing is checked.
 
         >>> from sampled_metrics import Metric, Protocol
-        >>> Protocol(10, 3)._exact(Metric("ap"), np.array([2.0]), np.array(1))
+        >>> Protocol(10, 3).exact_term(Metric("ap"), np.array([2.0]), np.array(1))
         array([0.5])
         """
         return metric.smooth_term(rank, position, self.n_relevant, np.asarray(self.n_items))
 
-    def _rows(self, above: np.ndarray) -> FloatArray:
+    def rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.
 
         The numbers may be fractions if at least `n_negatives` + 17 irrelevant items are on either
         side: the probabilities are polynomials in them.
 
         >>> from sampled_metrics import Protocol
-        >>> Protocol(n_items=5, n_negatives=2)._rows(np.array([2.0]))
+        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
         array([[0.25, 0.5 , 0.25]])
         """
         return self._first_columns(pmf_table, above, self.pool, self.n_outcomes)
@@ -108,10 +108,10 @@ class Design:
         >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
         array([0.25, 0.25, 0.5 ])
         """
-        return self._rows(self.above(rank, position))
+        return self.rows(self.above(rank, position))
 
     def _polynomials(self, above: np.ndarray) -> FloatArray:
-        """:meth:`_rows` for any fractional numbers of items above: slower, with absolute errors.
+        """:meth:`rows` for any fractional numbers of items above: slower, with absolute errors.
 
         >>> from sampled_metrics import Protocol
         >>> Protocol(4, 2, replacement=False)._polynomials(np.array([0.5]))
@@ -125,13 +125,13 @@ class Design:
         """The first columns of P, from :func:`pmf_table` or :func:`polynomials`."""
         return np.asarray(table(self.n_negatives, above, pool, self.replacement, width))
 
-    def _blocks(
+    def blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
         """The first `width` columns of the rows at each rank in turn, in blocks of bounded size.
 
         >>> from sampled_metrics import Protocol
-        >>> [block.shape for block in Protocol(10_000, 99)._blocks(np.arange(1, 10_001), width=100)]
+        >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
         [(10000, 100)]
         """
         above, width = self.above(rank, position), self.n_outcomes if width is None else width
@@ -141,15 +141,15 @@ class Design:
             part = slice(start, start + step)
             yield self._first_columns(pmf_table, above[part], pool[part], width)
 
-    def _marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
+    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
         """Distribution of the outcome in a population with the probability `mass` at each rank.
 
         >>> from sampled_metrics import Protocol
-        >>> Protocol(n_items=5, n_negatives=2)._marginal([1, 3], np.array([0.5, 0.5]))
+        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
         array([0.625, 0.25 , 0.125])
         """
         pmf, start = np.zeros(self.n_outcomes), 0
-        for block in self._blocks(rank, position):
+        for block in self.blocks(rank, position):
             pmf += mass[start : start + len(block)] @ block
             start += len(block)
         return pmf

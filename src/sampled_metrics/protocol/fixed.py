@@ -212,7 +212,7 @@ class Protocol(Design):
         array([0.373408])
         """
         if counts is None:
-            return self._rows(self.above(rank, position))
+            return self.rows(self.above(rank, position))
         return np.asarray(np.exp(self.logpmf(rank, position, counts)))
 
     def share(self, rank: ArrayLike) -> FloatArray:
@@ -425,7 +425,7 @@ class Weighted(Protocol):
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
 
-    def _rows(self, above: np.ndarray) -> FloatArray:
+    def rows(self, above: np.ndarray) -> FloatArray:
         """Rows of P for whole numbers of irrelevant items above."""
         m = self.n_negatives
         distinct_above, row_index = np.unique(above, return_inverse=True)
@@ -448,11 +448,11 @@ class Weighted(Protocol):
             pmf_rows = successive_sampling.successive(self.weights, distinct_above, m)
         return np.asarray(pmf_rows[row_index.reshape(np.shape(above))])
 
-    def _blocks(
+    def blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
         """All rows in one block: those without replacement are computed together."""
-        yield self._rows(self.above(rank, position).ravel())[:, :width]
+        yield self.rows(self.above(rank, position).ravel())[:, :width]
 
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -466,7 +466,7 @@ class Weighted(Protocol):
     ) -> FloatArray:
         """As :meth:`Protocol.pmf`."""
         x = slice(None) if counts is None else integers(counts, "counts", 0, self.n_negatives)
-        return np.asarray(self._rows(self.above(rank, position))[..., x])
+        return np.asarray(self.rows(self.above(rank, position))[..., x])
 
     def share(self, rank: ArrayLike) -> FloatArray:
         """As :meth:`Protocol.share`, where the weight of the item itself is not drawn."""
@@ -487,7 +487,7 @@ class Weighted(Protocol):
 
     def _drawn(self, above: IntArray, rng: np.random.Generator, size: Any) -> Any:
         shape = above.shape if size is None else tuple(np.atleast_1d(size).tolist())
-        cdf = np.minimum(np.cumsum(self._rows(above), axis=-1), 1.0)[..., :-1]
+        cdf = np.minimum(np.cumsum(self.rows(above), axis=-1), 1.0)[..., :-1]
         return (rng.random((*shape, 1)) > np.broadcast_to(cdf, (*shape, self.n_negatives))).sum(-1)
 
 

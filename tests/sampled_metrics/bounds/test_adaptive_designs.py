@@ -67,7 +67,7 @@ def test_outcomes_are_those_of_all_negatives_in_a_random_order(design):
     pmfs, m = outcomes_by_rank(design), design.most
     fixed_pmfs = populations.law(m, design.n_items, design.replacement)
     np.testing.assert_allclose(fixed_pmfs @ thinning(design), pmfs, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(design._rows(np.arange(design.n_items)), pmfs, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(design.rows(np.arange(design.n_items)), pmfs, rtol=0, atol=1e-13)
     np.testing.assert_allclose(basis(design).sum(axis=1), 1.0, rtol=0, atol=1e-15)
     assert (basis(design) >= 0).all()
 
@@ -178,7 +178,7 @@ def test_ranges_of_many_users_hold_the_exact_metric(assumption):
     design, users, rng = Adaptive(2_000, 5, 80, replacement=False), 60_000, np.random.default_rng(3)
     p = 1.0 / np.arange(3, 2_003)
     p /= p.sum()
-    pmf, exact, n_missed = p @ design._rows(np.arange(2_000)), p[:10].sum(), 0
+    pmf, exact, n_missed = p @ design.rows(np.arange(2_000)), p[:10].sum(), 0
     for _ in range(10):
         bounds = interval(
             rng.multinomial(users, pmf / pmf.sum()), design, "recall@10", assumption=assumption

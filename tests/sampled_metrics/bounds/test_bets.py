@@ -91,14 +91,12 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
         functions = rng.exponential(size=(slope.size, knots(m).size)) + 1e-3
         return functions, rng.exponential(0.3, size=(slope.size, doublings))
 
-    monkeypatch.setattr(bets._Building, "_solve", anything)
+    monkeypatch.setattr(bets.Building, "_solve", anything)
     for name in ("recall@3", "ap"):
-        building = bets._Building(
-            one_part(n, m, name, replacement), assumption, 0.01, None, (1, -1)
-        )
+        building = bets.Building(one_part(n, m, name, replacement), assumption, 0.01, None, (1, -1))
         # `certified` asks once; what it had is what it returns.
         solution = [anything(building, 0, building.sign)]
-        monkeypatch.setattr(bets._Building, "_solve", lambda *_, solution=solution: solution[0])
+        monkeypatch.setattr(bets.Building, "_solve", lambda *_, solution=solution: solution[0])
         built_bets = building.certified(rng.exponential(size=building.sign.size))
         assert certified(built_bets, m, n, name, replacement, assumption).max() <= 1e-9
 
@@ -656,7 +654,7 @@ def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(kind,
     pmfs, top, rng = populations.law(m, n, True), head(assumption, n, m), np.random.default_rng(3)
     shares = np.array([0.4, 0.35, 0.25])
     monkeypatch.setattr(bets, "_PARTS", shares)
-    monkeypatch.setattr(bets, "_LEARN", 0)
+    monkeypatch.setattr(bets, "LEARNT_USERS", 0)
     bets_by_counts = {}
 
     def won(counts):
@@ -701,7 +699,7 @@ def test_bets_that_are_learnt_shorten_ranges_of_many_users(monkeypatch):
     learnt_bounds = identification.interval(
         counts, Protocol(n, m), "recall@10", assumption=Assumption()
     )
-    monkeypatch.setattr(bets, "_LEARN", np.inf)
+    monkeypatch.setattr(bets, "LEARNT_USERS", np.inf)
     guessed_bounds = identification.interval(
         counts, Protocol(n, m), "recall@10", assumption=Assumption()
     )

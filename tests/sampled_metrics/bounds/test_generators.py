@@ -58,9 +58,7 @@ def test_knots_and_their_lines(m):
 def test_exact_ranks_need_no_distribution_of_the_sampled_rank(monkeypatch, top):
     expected = on_knots(np.eye(301), 300)
     monkeypatch.setattr(module, "thinning", None)
-    monkeypatch.setattr(
-        Protocol, "_rows", None
-    )  # the identity, of 10^8 entries in large catalogues
+    monkeypatch.setattr(Protocol, "rows", None)  # the identity, of 10^8 entries in large catalogues
     generators = generators_of(300, 300, False, top)
     np.testing.assert_allclose(
         generators.pmf[generators.spread :], expected[top:], rtol=0, atol=1e-13

@@ -76,7 +76,7 @@ def test_counts_and_sums_are_those_of_the_rows(monkeypatch, items, weighted, tab
             log.recommenders[recommender]: kind_values[recommender].astype(float)
             for recommender in recommenders
         }
-        parts = list(log._sums(values_by_name))
+        parts = list(log.user_sums(values_by_name))
         counts = pd.Series(np.concatenate([user_counts for _, user_counts in parts]))
         counts = counts.groupby(np.concatenate([value for value, _ in parts])).sum()
         assert counts.to_dict() == expected.to_dict()
@@ -91,7 +91,7 @@ def test_joint_counts_are_those_of_users_with_both_rows():
     log = read_log(rows(1), n_negatives=9, replacement=True)
     wide = log.frame.pivot(index="user", columns="recommender", values=list(KIND))
     first_name, _, second_name = log.recommenders
-    (first, second), counts = log._joint_counts(first_name, second_name)
+    (first, second), counts = log.joint_counts(first_name, second_name)
     assert counts.sum() == wide["n_better"][[first_name, second_name]].notna().any(axis=1).sum()
     for first_code, second_code, count in zip(first, second, counts, strict=True):
         is_match = np.ones(len(wide), dtype=bool)
