@@ -95,7 +95,7 @@ def docstrings():
 
 
 def test_a_docstring_fits_a_screen():
-    # What is longer stands on a page of the library, behind a link.
+    # Longer explanations stand on a page of the library, behind a link.
     long = {name: size for name, text in docstrings() if (size := len(text.splitlines())) > 60}
     assert not long
 
