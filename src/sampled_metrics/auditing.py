@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
-from . import _ranges
+from . import _printed_ranges
 from ._confidence import CONFIDENCE, NORMAL_QUANTILE
 from ._threads import one_thread
 from ._validate import (
@@ -285,7 +285,7 @@ class _Power:
 
     def __str__(self) -> str:
         value = f"{round(self.value, 2) + 0.0:.2f}"  # there is no negative zero
-        fit = f"{value} ({_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
+        fit = f"{value} ({_printed_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
         return f"as by popularity to the power {fit}"
 
 

@@ -97,7 +97,7 @@ def test_the_library_is_tested_without_the_laboratory():
 
 #: Rooms and modules of the library: each imports from those before it.
 ORDER = [
-    "_threads", "_validate", "_files", "_progress", "_confidence", "_ranges", "numerics",
+    "_threads", "_validate", "_files", "_progress", "_confidence", "_printed_ranges", "numerics",
     "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "consistency",
     "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
     "verify", "evaluation", "sequential", "planning", "auditing", "published_tables", "example",

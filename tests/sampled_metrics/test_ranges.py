@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sampled_metrics as sm
-from sampled_metrics import _ranges
+from sampled_metrics import _printed_ranges
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Comparison, Estimates, Published
 
@@ -28,7 +28,7 @@ def numbers(text):
 @example(1.0 - 1e-16, 3)
 @example(0.02766, 3)
 def test_ends_are_the_nearest_that_are_not_inside(value, digits):
-    low, high = _ranges.down(value, digits), _ranges.up(value, digits)
+    low, high = _printed_ranges.down(value, digits), _printed_ranges.up(value, digits)
     tolerance = 1e-9 * max(10.0**-digits, abs(value))
     assert low - tolerance <= value <= high + tolerance
     assert high - low <= 1.0000001 * 10.0**-digits
@@ -42,7 +42,7 @@ def test_ends_are_the_nearest_that_are_not_inside(value, digits):
 @given(st.floats(0, 1), st.floats(0, 1), st.booleans())
 def test_what_is_written_holds_the_range(one, two, signed):
     low, high = sorted((one, two))
-    first, last = numbers(_ranges.written(low, high, signed=signed))
+    first, last = numbers(_printed_ranges.written(low, high, signed=signed))
     assert first <= low + 1e-12
     assert last >= high - 1e-12
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_metrics import _confidence, _ranges, estimators, evaluation, priors
+from sampled_metrics import _confidence, _printed_ranges, estimators, evaluation, priors
 from sampled_metrics.designs import Request, analysis_of, judging, options, track_record
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.designs.track_record import Record, probability, typical_range
@@ -246,7 +246,7 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
             RECORD, row.estimate, row.standard_error, values.bias_scale(metric)
         )
         assert (row.typical_low, row.typical_high) == pytest.approx(expected)
-        written = _ranges.written(row.typical_low, row.typical_high)
+        written = _printed_ranges.written(row.typical_low, row.typical_high)
         assert written in estimates.shown["typical"].tolist()
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
     assert TYPICAL in estimates.promises()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from sampled_metrics import _ranges
+from sampled_metrics import _printed_ranges
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -119,7 +119,7 @@ def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -
     >>> between(0.02766, 0.0281), between(-0.0123, 0.5, 2, signed=True)
     ('0.027 to 0.029', '−0.02 to +0.50')
     """
-    return _ranges.written(low, high, digits, signed=signed)
+    return _printed_ranges.written(low, high, digits, signed=signed)
 
 
 def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFrame:
@@ -130,8 +130,8 @@ def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFra
     0  0.027  0.029
     """
     rounded = {
-        low: [_ranges.down(value, digits) for value in frame[low]],
-        high: [_ranges.up(value, digits) for value in frame[high]],
+        low: [_printed_ranges.down(value, digits) for value in frame[low]],
+        high: [_printed_ranges.up(value, digits) for value in frame[high]],
     }
     return frame.assign(**rounded)
 
@@ -139,7 +139,7 @@ def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFra
 def _outwards(value: float, form: str, direction: str) -> float:
     """A bound rounded down or up to the digits of a format specification, such as ".1%"."""
     digits = int(form.strip("+,.f%")) + 2 * form.endswith("%")
-    return {"down": _ranges.down, "up": _ranges.up}[direction](value, digits)
+    return {"down": _printed_ranges.down, "up": _printed_ranges.up}[direction](value, digits)
 
 
 def scientific(value: float, digits: int = 1) -> str:

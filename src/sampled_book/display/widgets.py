@@ -16,7 +16,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from sampled_metrics import Protocol, _ranges, compare, estimate_each, estimators, metric, read_log
+from sampled_metrics import (
+    Protocol,
+    _printed_ranges,
+    compare,
+    estimate_each,
+    estimators,
+    metric,
+    read_log,
+)
 from sampled_metrics._files import put
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
@@ -147,7 +155,10 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
                     identified = interval(
                         sample, protocol, parsed_metric, users=size, assumption=assumption
                     )
-                    end_pair = [_ranges.down(identified.low, 5), _ranges.up(identified.high, 5)]
+                    end_pair = [
+                        _printed_ranges.down(identified.low, 5),
+                        _printed_ranges.up(identified.high, 5),
+                    ]
                 ends[key].append(end_pair)
         contents[recommender] = {
             "exact": round(float(parsed_metric(true, protocol.n_items).mean()), 5),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _confidence, _ranges
+from .. import _confidence, _printed_ranges
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..metrics import Metric
@@ -322,6 +322,8 @@ class Judge:
                     decides = pair_evidence.against(1, 0.0, middle) >= self.log_evidence_needed
                     low, high = (low, middle) if decides else (middle, high)
                 more_users = int(pair_evidence.users[0]) + 1
-                users = max(_ranges.up_to_two_digits(pair_evidence.users[0] * high), more_users)
+                users = max(
+                    _printed_ranges.up_to_two_digits(pair_evidence.users[0] * high), more_users
+                )
                 users_needed[pair] = min(users, users_needed.get(pair, users))
         return users_needed

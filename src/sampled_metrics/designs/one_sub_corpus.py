@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import _ranges
+from .. import _printed_ranges
 from .._confidence import LARGE_SAMPLE, NONE, UNDECIDED, Assumed
 from .._validate import as_written
 from ..log.sub_corpus import SubCorpus
@@ -18,7 +18,7 @@ from ..metrics import Metric
 from ..results import Comparison, Estimates, table_of
 from .analysis import Analysis, Request
 from .jackknife import Evaluated, totals
-from .rows import ComparisonRow
+from .result_columns import ComparisonRow
 
 #: What the notes of every result say.
 _CAVEAT = (
@@ -119,7 +119,7 @@ class SubCorpusAnalysis(Analysis):
             possible_high=high,
             assumption=NONE,
             warrant=LARGE_SAMPLE,
-            quote=f"{np.clip(value, 0.0, 1.0) + 0.0:.3f} ({_ranges.written(low, high)})",
+            quote=f"{np.clip(value, 0.0, 1.0) + 0.0:.3f} ({_printed_ranges.written(low, high)})",
             users=len(self.log.queries),
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import _confidence, _ranges
+from .. import _confidence, _printed_ranges
 from .._validate import shortened
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
@@ -192,7 +192,7 @@ def quoted(value: float, interval: Range) -> str:
     """
     if np.isnan(interval.low):
         return ""
-    written = _ranges.written(interval.low, interval.high)
+    written = _printed_ranges.written(interval.low, interval.high)
     if np.isnan(value) or not holds(interval, value):
         return written
     digits = len(written.split()[0].partition(".")[2])

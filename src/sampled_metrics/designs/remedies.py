@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import priors
-from .._ranges import steps
+from .._printed_ranges import steps
 from .._validate import FloatArray, IntArray
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name

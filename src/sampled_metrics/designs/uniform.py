@@ -25,7 +25,7 @@ from .analysis import Analysis, Request
 from .judging import Judgement, Pair, Paired
 from .ranges import Range
 from .remedies import Remedy
-from .rows import ComparisonRow, EstimateRow, EstimatorRow
+from .result_columns import ComparisonRow, EstimateRow, EstimatorRow
 from .sample import Sample, UserMean, difference
 from .values import ESTIMATORS, FITTED, WEIGHTED, Values
 

@@ -27,7 +27,7 @@ from .columns import (
 )
 from .compact import COLUMNS, Log, Uniform
 from .inspection import Drawn, not_independent
-from .rows import Sizes, log_of_frame, warn_of_instances
+from .row_checks import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
 from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
 from .compact import Builder, Log
-from .rows import (
+from .row_checks import (
     Sizes,
     check_ranges,
     checked_columns,

@@ -21,7 +21,7 @@ import pandas as pd
 from .. import _progress
 from .. import estimators as corrections
 from .._confidence import CONFIDENCE
-from .._ranges import steps as steps
+from .._printed_ranges import steps as steps
 from .._threads import one_thread
 from .._validate import IntArray, as_intp, integer
 from ..bounds import bets

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import _ranges
+from .. import _printed_ranges
 from .._confidence import (
     CONFIDENCE,
     LARGE_SAMPLE,
@@ -138,7 +138,7 @@ def estimates_table(result: Estimates) -> pd.DataFrame:
     """Each range in one column, its ends rounded outwards."""
     if "possible_low" not in result.frame:
         table = result.frame.drop(columns="users", errors="ignore")
-        for name, rounding in (("low", _ranges.down), ("high", _ranges.up)):
+        for name, rounding in (("low", _printed_ranges.down), ("high", _printed_ranges.up)):
             if name in table:
                 table[name] = [_rounded(end, rounding) for end in table[name]]
         return table
@@ -286,7 +286,9 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
         None if pd.isna(row[name]) else row[name]
         for name in ("users_needed", "negatives_needed", "ranking_decides")
     )
-    remedies = [] if users is None else [f"about {_ranges.up_to_two_digits(users):,} such users"]
+    remedies = (
+        [] if users is None else [f"about {_printed_ranges.up_to_two_digits(users):,} such users"]
+    )
     if negatives is not None:
         remedies.insert(0, f"about {negatives:,} negatives for each user")
     elif ranking:
@@ -481,7 +483,7 @@ def published_table(result: Published) -> pd.DataFrame:
         if f"low{end}" in table:
             ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
             # Four digits without the zero in front, as papers print metrics.
-            written = [" to ".join(x.removeprefix("0") for x in _ranges.ends(low, high, 4))
+            written = [" to ".join(x.removeprefix("0") for x in _printed_ranges.ends(low, high, 4))
                        if low == low else "" for low, high in ends]  # fmt: skip
             table.insert(column_index, heading, written)
             column_index += 1
@@ -554,7 +556,7 @@ def _heading(warrants: pd.Series, result: Result) -> str:
 
 def _ranges_of(frame: pd.DataFrame, kind: str = "possible", signed: bool = False) -> list[str]:
     ends = zip(frame[f"{kind}_low"], frame[f"{kind}_high"], strict=True)
-    return [_ranges.written(low, high, signed=signed) for low, high in ends]
+    return [_printed_ranges.written(low, high, signed=signed) for low, high in ends]
 
 
 def _rows_named(part: pd.DataFrame, rows: pd.DataFrame, written: Callable[[str], str]) -> str:

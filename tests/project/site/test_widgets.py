@@ -23,7 +23,7 @@ from sampled_book.experiments.theory import expected_of_set
 from sampled_metrics import (
     Protocol,
     RankIntervals,
-    _ranges,
+    _printed_ranges,
     compare,
     consistency,
     estimate_each,
@@ -530,8 +530,8 @@ def test_ranges_are_rounded_outwards_as_the_package_rounds_them(page):
         ends,
     )
     for (low, high), said in zip(ends, shown_ends, strict=True):
-        percents = [f"{end}%" for end in _ranges.ends(100 * low, 100 * high, 1)]
-        assert said == [*_ranges.ends(low, high), *percents]
+        percents = [f"{end}%" for end in _printed_ranges.ends(100 * low, 100 * high, 1)]
+        assert said == [*_printed_ranges.ends(low, high), *percents]
 
 
 def test_numbers_that_cannot_be_are_refused(page):
@@ -643,7 +643,7 @@ def test_the_last_thing_to_assume_is_a_prior_and_gives_no_verdict(page):
         for recommender, numbers in held.items():
             prior = numbers["prior"][users]
             value, *ends = (100 * end for end in prior["value"])
-            low, high = _ranges.ends(*ends, 1)
+            low, high = _printed_ranges.ends(*ends, 1)
             assert f"{recommender} {value:.1f}% ({low}% to {high}%)" in shown
             for second in prior["ahead"]:
                 assert f"{recommender} ahead of {second}" in words

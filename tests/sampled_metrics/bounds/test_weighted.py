@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import sampled_metrics as sm
-from sampled_metrics import _ranges
+from sampled_metrics import _printed_ranges
 from sampled_metrics.bounds import weighted as unequal
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
@@ -336,7 +336,7 @@ def test_an_estimate_of_a_log_says_what_is_possible(way):
         assert (row.possible_low, row.possible_high) == (bounds.low, bounds.high)
         assert row.possible_low <= metric(true_ranks, n_items=200).mean() <= row.possible_high
         assert np.isnan(row.estimate)
-        assert row.quote == _ranges.written(bounds.low, bounds.high)
+        assert row.quote == _printed_ranges.written(bounds.low, bounds.high)
     assert "all users' negatives are drawn from the same items" in estimates.summary()
     mentions_draws = "auc is reported as a share of the 20 draws" in estimates.summary()
     assert mentions_draws == protocol.collapsed

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
+from sampled_metrics import Protocol, _printed_ranges, estimators, evaluation, metric
 from sampled_metrics.designs import ranges
 from sampled_metrics.evaluation import ESTIMATORS
 from sampled_metrics.log.read import read_log
@@ -223,7 +223,7 @@ def test_a_quote_takes_the_confidence_that_was_asked_for(name):
     log = read_log(rows, n_items=1_000, n_negatives=50, replacement=True)
     for confidence in (0.95, 0.999):
         (row,) = estimate(log, [name], confidence=confidence).itertuples()
-        written = _ranges.written(row.possible_low, row.possible_high)
+        written = _printed_ranges.written(row.possible_low, row.possible_high)
         assert row.quote == f"{row.estimate:.3f} ({written})"
 
 
@@ -235,7 +235,7 @@ def test_an_estimate_outside_its_range_is_not_quoted_and_a_note_says_so():
     estimates = evaluation.estimate(log, ["recall@10"])
     deep, top = estimates.frame.itertuples()
     assert deep.estimate < deep.possible_low
-    assert deep.quote == _ranges.written(deep.possible_low, deep.possible_high)
+    assert deep.quote == _printed_ranges.written(deep.possible_low, deep.possible_high)
     assert top.possible_low < top.estimate < top.possible_high
     assert top.quote.startswith(f"{top.estimate:.3f} (")
     outside = [note for note in estimates.notes if "is outside the 95% interval" in note]
