@@ -30,8 +30,9 @@
 #
 # To recompute what is bundled
 #   make ranks      the ranks that come with the package    (ARGS=--check to compare only)
-#   make benchmark-ranks  the ranks of the benchmark, an hour on two cores; resumes
-#                   (ARGS='--data FOLDER --output ranks' for data sets of your own;
+#   make benchmark-ranks  the ranks of the benchmark, hours on two cores; resumes
+#                   (ARGS='--jobs 2' for two data sets at a time;
+#                   ARGS='--data FOLDER --output ranks' for data sets of your own;
 #                   ARGS=--check to compare some)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sampled_book.data import benchmark
-from sampled_book.data.benchmark import DATA, RECOMMENDERS, Entry, Sequences
+from sampled_book.data.benchmark import DATA, RECOMMENDERS, Entry
+from sampled_book.data.sequences import Sequences, read_sequences, sequence_files
 from sampled_metrics.ranking.intervals import RankIntervals
 
 USERS = [[4, 2, 7, 1], [2, 7, 9, 4, 1], [7, 2, 1], [9, 4, 2, 1], [1, 9, 7]]
@@ -76,7 +77,7 @@ def brute_force(name, data, settings):
 @pytest.mark.parametrize("name", ["Popular", "Markov chain", "RP3beta"])
 def test_scores_are_those_of_the_definition(name):
     data, entry = small(), RECOMMENDERS[name]
-    for settings in benchmark.settings_of(entry):
+    for settings in benchmark.settings_of(entry.grid):
         scores = entry.learn(data, **settings)(np.arange(data.n_users))
         assert np.allclose(scores, brute_force(name, data, settings), rtol=1e-12)
 
@@ -146,13 +147,13 @@ def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, caps
 def test_items_may_be_words_and_users_of_three_have_a_test_item(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("ann tea milk 7\n\nbob 7 tea\ncy milk tea 7 tea jam\n", encoding="utf-8")
-    data = benchmark.read_sequences(path)
+    data = read_sequences(path)
     assert (data.n_users, data.n_items) == (2, 4)  # bob has two items
     held_out = data.without_last(1)[1]
     names = sorted(["tea", "milk", "7", "jam"])
     assert [names[item] for item in held_out] == ["7", "jam"]
     path.write_text("1 30 4 500\n2 4 30 7\n")
-    assert benchmark.read_sequences(path).items.tolist() == [2, 0, 3, 0, 2, 1]  # numbers by size
+    assert read_sequences(path).items.tolist() == [2, 0, 3, 0, 2, 1]  # numbers by size
 
 
 def test_a_user_who_has_every_other_item_has_nothing_above():
@@ -166,15 +167,15 @@ def test_a_user_who_has_every_other_item_has_nothing_above():
 
 def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
     with pytest.raises(FileNotFoundError, match="must be a file of sequences"):
-        benchmark.sequence_files(tmp_path / "none.txt")
+        sequence_files(tmp_path / "none.txt")
     with pytest.raises(FileNotFoundError, match="must be one of"):
         benchmark.ranks("lastfn")
     (tmp_path / "bad.txt").write_text("1,2,3,4")
     with pytest.raises(ValueError, match="a user and items on each line"):
-        benchmark.read_sequences(tmp_path / "bad.txt")
+        read_sequences(tmp_path / "bad.txt")
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe1 2 3")
     with pytest.raises(ValueError, match=r"bytes\.txt must be text in UTF-8"):
-        benchmark.read_sequences(tmp_path / "bytes.txt")
+        read_sequences(tmp_path / "bytes.txt")
     with pytest.raises(SystemExit):
         benchmark.main(["--data", str(tmp_path / "bad.txt")])
     assert "--output" in capsys.readouterr().err

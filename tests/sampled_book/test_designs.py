@@ -10,6 +10,7 @@ import pytest
 
 from sampled_book.data import benchmark
 from sampled_book.data.benchmark_recommenders import pure_svd
+from sampled_book.data.sequences import Sequences
 from sampled_book.experiments import designs
 from sampled_book.experiments.designs import Stratified
 from sampled_metrics import Adaptive, Protocol, estimators, metric, priors
@@ -83,7 +84,7 @@ def test_the_bundle_has_every_recommender_and_comes_out_again() -> None:
 
 def test_split_ranks_item_by_item() -> None:
     rng = np.random.default_rng(SEED)
-    data = benchmark.Sequences.from_users([rng.choice(30, 6, replace=False) for _ in range(40)])
+    data = Sequences.from_users([rng.choice(30, 6, replace=False) for _ in range(40)])
     users = rng.permutation(40)[:25]
     split = designs.split_ranks(data, 5, users, 8, 2)
     learnt, held_out = data.without_last(1)

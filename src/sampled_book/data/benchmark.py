@@ -1,42 +1,43 @@
 """Recommenders that people use, tuned and ranked exactly on data sets that people use.
 
 ``python -m sampled_book.data.benchmark`` computes the rank intervals that :func:`ranks` reads. A
-data set is a line of `DATA`, or a file or folder of sequences given on the command line: one user a
-line, first the user, then the items in order of time, numbers or words. The last item of a user is
-the test item, the one before it the validation item; of an item that comes back only the first time
-counts, and a user with fewer than three items is left out. A recommender is a line of
-`RECOMMENDERS` with its grid. The setting with the highest NDCG@10 of the validation items is taken,
-and the recommender learns again, from the validation items too, before the test items are ranked. A
-user's own items are no candidates; every other item of the catalogue is.
+data set is a line of `DATA`, one of the folder ``recommenders`` beside them
+(:mod:`~sampled_book.data.sources`), or a file or folder of sequences given on the command line:
+one user a line, first the user, then the items in order of time, numbers or words. The last item
+of a user is the test item, the one before it the validation item; of an item that comes back only
+the first time counts, and a user with fewer than three items is left out. A recommender is a line
+of `RECOMMENDERS` with its grid. The setting with the highest NDCG@10 of the validation items is
+taken, and the recommender learns again, from the validation items too, before the test items are
+ranked. A user's own items are no candidates; every other item of the catalogue is.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sampled_metrics._validate import IntArray, as_written
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from . import bundle, datasets
+from . import bundle, datasets, sources
 from .benchmark_recommenders import RECOMMENDERS, Entry, Scores
 from .benchmark_recommenders import SEED as SEED
+from .sequences import Sequences, parsed, read_sequences, sequence_files
 
 NAME = "sampled_book.data.benchmark"
 BUNDLE = datasets.BUNDLE / "benchmark"
@@ -49,98 +50,7 @@ _BLOCK_SCORES = 1 << 21
 _BINS = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 256)])
 
 
-@dataclass(frozen=True, eq=False)
-class Sequences:
-    """Users' items in order of time: `items`, numbered from 0, of the first user, then of the
-    second, ...; `starts` (n_users + 1,) where each user's items start. `in_order` is False where
-    the order in time is unknown: recommenders that go by it are left out.
-    """
-
-    items: IntArray
-    starts: IntArray
-    n_items: int
-    in_order: bool = True
-
-    @classmethod
-    def from_users(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
-        """From numbers or words for items; no repeated ones, and no users with fewer than three."""
-        distinct_items = [list(dict.fromkeys(user_items)) for user_items in users]
-        long_enough = [user_items for user_items in distinct_items if len(user_items) >= 3]
-        if not long_enough:
-            raise ValueError("users must have three items at least, got none that has")
-        ids, items = np.unique(np.concatenate(long_enough), return_inverse=True)
-        starts = np.concatenate([[0], np.cumsum([len(user_items) for user_items in long_enough])])
-        return cls(items, starts, ids.size, in_order)
-
-    @property
-    def n_users(self) -> int:
-        """Number of users."""
-        return self.starts.size - 1
-
-    @cached_property
-    def matrix(self) -> sp.csr_array:
-        """Users by items, 1 where the user has the item."""
-        return self.aged(1.0)
-
-    def aged(self, decay: float) -> sp.csr_array:
-        """Users by items: a user's last item has weight 1, each before it `decay` of the next."""
-        age = np.repeat(self.starts[1:], np.diff(self.starts)) - 1 - np.arange(self.items.size)
-        weighted_matrix = sp.csr_array(
-            (decay**age, self.items.copy(), self.starts), shape=(self.n_users, self.n_items)
-        )
-        weighted_matrix.sort_indices()
-        return weighted_matrix
-
-    def without_last(self, n: int) -> tuple[Sequences, IntArray]:
-        """The sequences less the last `n` items of each, and the first item that was cut."""
-        sizes = np.diff(self.starts) - n
-        is_kept = np.arange(self.items.size) < np.repeat(self.starts[1:] - n, sizes + n)
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        held_out = self.items[self.starts[1:] - n]
-        return Sequences(self.items[is_kept], starts, self.n_items, self.in_order), held_out
-
-    def among(self, items: IntArray) -> Sequences:
-        """The same users with these items alone, numbered in their order."""
-        number = np.full(self.n_items, -1)
-        number[items] = np.arange(items.size)
-        is_among = number[self.items] >= 0
-        starts = np.concatenate([[0], np.cumsum(is_among)])[self.starts]
-        return Sequences(number[self.items[is_among]], starts, items.size, self.in_order)
-
-
 # --- the data sets --------------------------------------------------------------------------------
-
-
-def read_sequences(path: Path) -> Sequences:
-    """Sequences of a file: one user a line, the user, then items in order of time, any words."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} must be text in UTF-8, got other bytes") from None
-    return _parsed(text, str(path))
-
-
-def _parsed(text: str, source: str) -> Sequences:
-    users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
-    with contextlib.suppress(ValueError):  # words stay words
-        users = [[int(item) for item in words] for words in users]
-    try:
-        return Sequences.from_users(users)
-    except ValueError as problem:
-        raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
-
-
-def sequence_files(path: Path) -> dict[str, Path]:
-    """The files of sequences at a path, by name of the data set: itself, or a folder's.
-
-    In a folder each ``.txt`` is one, but for those whose name ends in ``_sample``: S3-Rec keeps
-    the negatives of its evaluations there.
-    """
-    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    file_by_name = {file.stem.lower(): file for file in files if not file.stem.endswith("_sample")}
-    if not file_by_name or not all(file.is_file() for file in file_by_name.values()):
-        raise FileNotFoundError(f"{path} must be a file of sequences or a folder of .txt files")
-    return file_by_name
 
 
 #: Sequences of S3-Rec (zhou2020): name, git blob id.
@@ -155,7 +65,7 @@ _S3REC_FILES = {
 
 def _s3rec(name: str) -> Sequences:
     content = datasets.published_file(_S3REC_URL, name, "s3rec", _S3REC_FILES[name])
-    return _parsed(content.decode(), name)
+    return parsed(content.decode(), name)
 
 
 def _movielens_100k() -> Sequences:
@@ -273,9 +183,9 @@ def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
     return pd.DataFrame({"share": shares, "users": users_per_bin[is_filled]})
 
 
-def settings_of(entry: Entry) -> list[dict[str, float]]:
+def settings_of(grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     """All combinations of a grid."""
-    return [dict(zip(entry.grid, values, strict=True)) for values in product(*entry.grid.values())]
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, float]]:
@@ -283,7 +193,7 @@ def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, flo
 
     `data` holds the validation items as each user's last. Of many users a random part is ranked.
     """
-    tried = settings_of(entry)
+    tried = settings_of(entry.grid_for(data))
     if len(tried) == 1:
         return tried[0], {}
     train, held_out = data.without_last(1)
@@ -310,8 +220,8 @@ def compute(
 ) -> tuple[RankIntervals, dict[str, Any], pd.DataFrame]:
     """Rank intervals of every user's last item, how they came about, and the shares above.
 
-    The third is what :func:`shares_above` has. Users are in a random order, the same for every
-    recommender. `settings` are tuned if not given.
+    The third is what :func:`shares_above` has, without rows where not all users are ranked. Users
+    are in a random order, the same for every recommender. `settings` are tuned if not given.
     """
     start = time.process_time()
     learnt, held_out = data.without_last(1)
@@ -319,7 +229,7 @@ def compute(
     tuned = time.process_time()
     scores = entry.learn(learnt, **chosen)
     trained = time.process_time()
-    users = np.random.default_rng(SEED).permutation(data.n_users)
+    users = np.random.default_rng(SEED).permutation(data.n_users)[: data.n_ranked]
     intervals = place(entry, scores, learnt, held_out, users)
     seconds = {
         "tuning": tuned - start,
@@ -329,10 +239,13 @@ def compute(
     provenance = {
         "settings": chosen,
         f"validation {TUNED_BY}": {name: round(value, 5) for name, value in tried.items()},
-        "grid": {name: list(values) for name, values in entry.grid.items()},
+        "grid": {name: list(values) for name, values in entry.grid_for(data).items()},
         "processor seconds": {name: round(value, 2) for name, value in seconds.items()},
     }
-    return intervals, provenance, in_bins(*popularity_above(entry, scores, learnt, held_out, users))
+    shares = np.empty((2, 0))
+    if data.n_ranked is None:
+        shares = popularity_above(entry, scores, learnt, held_out, users)
+    return intervals, provenance, in_bins(*shares)
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -401,7 +314,12 @@ def write(
 ) -> None:
     """Write what :func:`ranks`, :func:`facts` and :func:`shares_above` read."""
     arrays: dict[str, Any] = {}
-    for recommender, places in intervals.items():
+    named_facts = provenance["recommenders"]
+    in_order = [label for label in RECOMMENDERS if label in intervals]
+    in_order += [label for label in intervals if label not in RECOMMENDERS]
+    provenance = {**provenance, "recommenders": {label: named_facts[label] for label in in_order}}
+    for recommender in in_order:
+        places = intervals[recommender]
         arrays["n_candidates"] = places.n_candidates
         arrays[f"{recommender}/n_better"] = places.n_better
         arrays[f"{recommender}/n_tied"] = places.n_tied
@@ -424,15 +342,62 @@ def shape(data: Sequences) -> dict[str, int]:
 
 
 def run(
-    name: str, data: Sequences, folder: Path, command: str, tell: Callable[[str], object]
+    name: str,
+    data: Sequences,
+    folder: Path,
+    command: str,
+    tell: Callable[[str], object],
+    recommenders: Iterable[str] | None = None,
 ) -> None:
     """Compute the ranks of a data set, each recommender's being written as it comes.
 
-    What the folder has of the same data and grids is not computed again.
+    What the folder has of the same data and grids is not computed again. Where not all users are
+    ranked nothing is written that another run would give otherwise, so seconds are told alone.
     """
     intervals: dict[str, RankIntervals] = {}
     shares: dict[str, pd.DataFrame] = {}
-    provenance: dict[str, Any] = shape(data) | {
+    provenance = described(data, command)
+    if (folder / f"{name}.npz").exists():
+        old = facts(name, folder)
+        if all(old.get(key) == provenance[key] for key in _DATA_FACTS if key in provenance):
+            old_intervals, provenance["recommenders"] = ranks(name, folder), old["recommenders"]
+            intervals = {label: old_intervals[label] for label in provenance["recommenders"]}
+        if (folder / f"{name}.shares.csv.gz").exists():
+            shares_by_recommender = shares_above(name, folder).groupby("recommender", sort=False)
+            shares = {
+                str(label): part for label, part in shares_by_recommender if label in intervals
+            }
+    for recommender in RECOMMENDERS if recommenders is None else recommenders:
+        entry = RECOMMENDERS[recommender]
+        if not entry.takes(data):
+            continue
+        grid = {setting: list(values) for setting, values in entry.grid_for(data).items()}
+        known_facts = provenance["recommenders"].get(recommender, {})
+        if known_facts.get("grid") != grid:
+            intervals[recommender], known_facts, part = compute(entry, data)
+        elif recommender not in shares and data.n_ranked is None:  # the ranks are there
+            part = compute(entry, data, known_facts["settings"])[2]
+        else:
+            continue
+        tell(f"{name}, {recommender}: {known_facts}")
+        if data.n_ranked is None:
+            shares[recommender] = part
+        else:
+            known_facts.pop("processor seconds")
+        provenance["recommenders"][recommender] = known_facts
+        write(name, intervals, provenance, shares, folder)
+
+
+#: Facts that are the same where the same data were ranked.
+_DATA_FACTS = ("users", "items", "interactions", "in order", "ranked users")
+
+
+def described(data: Sequences, command: str) -> dict[str, Any]:
+    """How ranks of a data set come about, before any are there."""
+    ranked = {} if data.n_ranked is None else {"ranked users": min(data.n_ranked, data.n_users)}
+    return {
+        **shape(data),
+        **ranked,
         "command": command,
         "seed": SEED,
         "in order": data.in_order,
@@ -441,30 +406,6 @@ def run(
         "versions": {label: version(label) for label in ("numpy", "scipy", "implicit", "lenskit")},
         "recommenders": {},
     }
-    if (folder / f"{name}.npz").exists():
-        old = facts(name, folder)
-        if all(old[key] == value for key, value in shape(data).items()):
-            old_intervals, provenance["recommenders"] = ranks(name, folder), old["recommenders"]
-            intervals = {label: old_intervals[label] for label in provenance["recommenders"]}
-        if (folder / f"{name}.shares.csv.gz").exists():
-            shares_by_recommender = shares_above(name, folder).groupby("recommender", sort=False)
-            shares = {
-                str(label): part for label, part in shares_by_recommender if label in intervals
-            }
-    for recommender, entry in RECOMMENDERS.items():
-        if entry.by_time and not data.in_order:
-            continue
-        grid = {setting: list(values) for setting, values in entry.grid.items()}
-        known_facts = provenance["recommenders"].get(recommender, {})
-        if known_facts.get("grid") != grid:
-            intervals[recommender], known_facts, shares[recommender] = compute(entry, data)
-            provenance["recommenders"][recommender] = known_facts
-        elif recommender not in shares:  # the ranks are there
-            shares[recommender] = compute(entry, data, known_facts["settings"])[2]
-        else:
-            continue
-        write(name, intervals, provenance, shares, folder)
-        tell(f"{name}, {recommender}: {known_facts}")
 
 
 #: What ``--check`` computes again: without a seed and in seconds.
@@ -512,6 +453,77 @@ def moved(fresh: RankIntervals, old: RankIntervals) -> int:
     return int(((fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)).sum())
 
 
+def _chosen(
+    given: Sequence[str] | None,
+) -> tuple[dict[str, Callable[[], Sequences]], dict[str, sources.Source], bool, list[str]]:
+    """What reads each data set of the command line, and the sources of those with an index;
+    whether all are the package's; a sentence for each that cannot be used.
+    """
+    known, problems = sources.local()
+    if given is None:
+        return dict(DATA), known, True, problems
+    readers: dict[str, Callable[[], Sequences]] = {}
+    found: dict[str, sources.Source] = {}
+    is_own = False
+    for name in given:
+        if name in DATA:
+            readers[name] = DATA[name]
+        elif name in known:
+            found[name] = known[name]
+        elif (Path(name) / sources.INDEX).is_file():
+            is_own = True
+            own_sources, own_problems = sources.read_index(Path(name))
+            found |= own_sources
+            problems += own_problems
+        else:
+            is_own = True
+            files = sequence_files(Path(name))
+            readers |= {label: partial(read_sequences, path) for label, path in files.items()}
+    return readers, found, not is_own, problems
+
+
+#: EASE with more items takes minutes and gigabytes: one at a time, when all else is there.
+_HEAVY_ITEMS = 15_000
+
+
+def _rank_source(source: sources.Source, folder: Path, recommenders: Sequence[str]) -> str:
+    """Compute the ranks of one source; why it cannot be read, or nothing."""
+    from threadpoolctl import threadpool_limits  # on any number of threads the same rounding
+
+    try:
+        with threadpool_limits(1):
+            data = source.read()
+            left_out = source.counts[0] - data.n_users
+            if left_out:
+                print(f"{source.name}: {left_out:,} users with fewer than three items left out")
+            command = f"python -m {NAME} --data {source.name}"
+            run(source.name, data, folder, command, partial(print, flush=True), recommenders)
+    except (OSError, ValueError) as problem:
+        return str(problem)
+    return ""
+
+
+def _rank_sources(chosen: Iterable[sources.Source], folder: Path, jobs: int) -> list[str]:
+    """Compute the ranks of sources, the smallest of each group first; a sentence for each that
+    cannot be read.
+    """
+    in_turn = sources.in_turn(chosen)
+    heavy = [source for source in in_turn if source.counts[1] > _HEAVY_ITEMS]
+    light_names = [name for name in RECOMMENDERS if name != "EASE"]
+    names = [light_names if source in heavy else list(RECOMMENDERS) for source in in_turn]
+    if jobs == 1:
+        problems = [_rank_source(s, folder, n) for s, n in zip(in_turn, names, strict=True)]
+    else:
+        # A process each, so that none keeps another's memory.
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
+            folders = [folder] * len(in_turn)
+            problems = list(pool.map(_rank_source, in_turn, folders, names))
+    readable = {s.name for s, problem in zip(in_turn, problems, strict=True) if not problem}
+    problems += [_rank_source(s, folder, ["EASE"]) for s in heavy if s.name in readable]
+    return [problem for problem in problems if problem]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Tune the recommenders, rank the test items and write the ranks, or compare some with them.
 
@@ -522,36 +534,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data",
         nargs="+",
-        default=list(DATA),
-        help=f"of {', '.join(DATA)}, or a file or folder of sequences; default: the six",
+        help=f"of {', '.join(DATA)}, of the folder {sources.FOLDER} beside them, or a file or "
+        "folder of sequences; default: those that are there",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="data sets of that folder at a time; default: 1"
     )
     options = parser.parse_args(arguments)
     folder = options.output or BUNDLE
 
-    def readers() -> dict[str, Callable[[], Sequences]]:
-        chosen: dict[str, Callable[[], Sequences]] = {}
-        for source in options.data:
-            if source in DATA:
-                chosen[source] = DATA[source]
-                continue
-            if options.output is None:
-                parser.error("give an --output folder for data sets other than the package's")
-            files = sequence_files(Path(source))
-            chosen |= {name: partial(read_sequences, path) for name, path in files.items()}
-        return chosen
-
     def write() -> None:
-        for name, read in readers().items():
-            command = " ".join([f"python -m {NAME}", *arguments])
+        readers, found, is_bundled, problems = _chosen(options.data)
+        if not is_bundled and options.output is None:
+            parser.error("give an --output folder for data sets other than the package's")
+        command = " ".join([f"python -m {NAME}", *arguments])
+        for name, read in readers.items():
             run(name, read(), folder, command, partial(print, flush=True))
+        problems += _rank_sources(found.values(), folder, options.jobs)
+        if problems:
+            raise ValueError("; ".join(problems))
 
     def compare() -> list[str]:
-        chosen = readers()
+        readers, *_ = _chosen(options.data)
         return [
             sentence
             for name in CHECKED
-            if name in chosen
-            for sentence in differences(name, chosen[name](), CHECKED[name], folder)
+            if name in readers
+            for sentence in differences(name, readers[name](), CHECKED[name], folder)
         ]
 
     return bundle.run(

@@ -16,11 +16,16 @@ from scipy.sparse.linalg import svds
 from sampled_metrics._validate import IntArray
 
 if TYPE_CHECKING:
-    from .benchmark import Sequences
+    from .sequences import Sequences
 
 SEED = 12
-#: EASE inverts a matrix of items by items, so it is tuned among the most popular ones alone.
-EASE_ITEMS = 6_000
+#: EASE inverts a matrix of items by items, so it is tuned among the most popular ones alone, and
+#: left out where there are too many for a matrix of float32 in `DENSE_BYTES`.
+EASE_ITEMS, EASE_MOST_ITEMS = 6_000, 30_000
+#: No dense matrix of items by items may be larger.
+DENSE_BYTES = 4_000_000_000
+#: Data sets with more interactions have the smaller grids.
+LARGE = 200_000
 #: Scores closer than this part of each other are level where sums of float64 are compared.
 TOLERANCE = 1e-11
 #: Scores of some users (by number) for all items.
@@ -29,11 +34,20 @@ Scores = Callable[[IntArray], NDArray[Any]]
 
 def _linear(histories: sp.csr_array, weights: Any) -> Scores:
     """Sums of weights over a history."""
-    if sp.issparse(weights) and weights.nnz > 0.05 * np.prod(weights.shape):
+    if (
+        sp.issparse(weights)
+        and weights.nnz > 0.05 * np.prod(weights.shape)
+        and _fits(*weights.shape)
+    ):
         weights = weights.toarray()
     if sp.issparse(weights):
         return lambda users: (histories[users] @ weights).toarray()
     return lambda users: histories[users] @ weights
+
+
+def _fits(rows: int, columns: int) -> bool:
+    """Whether a dense matrix of float64 may be held."""
+    return 8 * rows * columns <= DENSE_BYTES
 
 
 def _neighbours(matrix: sp.csr_array, neighbours: int, kind: str = "Cosine") -> sp.csr_array:
@@ -157,7 +171,11 @@ def rp3beta(data: Sequences, alpha: float, beta: float) -> Scores:
     by_user, by_item = (np.maximum(matrix.sum(axis=axis), 1) for axis in (1, 0))
     to_items = sp.csr_array(sp.diags_array(by_user**-alpha) @ matrix)
     to_users = sp.csr_array(sp.diags_array(by_item**-alpha) @ matrix.T)
-    walk = to_users @ to_items @ sp.diags_array(by_item**-beta)
+    less_popular = sp.diags_array(by_item**-beta)
+    if not _fits(data.n_items, data.n_items):  # step by step, without a matrix of items by items
+        last_step = sp.csr_array(to_items @ less_popular)
+        return lambda users: ((matrix[users] @ to_users) @ last_step).toarray()
+    walk = to_users @ to_items @ less_popular
     return _linear(matrix, sp.csr_array(walk))
 
 
@@ -188,25 +206,60 @@ class Entry:
     tolerance: float = TOLERANCE  # 0 where scores are rounded to float32
     by_time: bool = False
     tuned_items: int | None = None  # how many of the most popular items it is tuned among
+    small_grid: Mapping[str, Sequence[float]] | None = None  # where a data set is large
+    most_items: int | None = None  # left out where there are more
+
+    def grid_for(self, data: Sequences) -> Mapping[str, Sequence[float]]:
+        """The values that are tried on a data set."""
+        is_small = data.n_ranked is None or data.items.size <= LARGE
+        return self.grid if self.small_grid is None or is_small else self.small_grid
+
+    def takes(self, data: Sequences) -> bool:
+        """Whether it can be computed: the order in time is known, and items are not too many."""
+        has_order = data.in_order or not self.by_time
+        return has_order and (self.most_items is None or data.n_items <= self.most_items)
 
 
-NEAREST = (20, 100, 500)
+NEAREST = {"neighbours": (20, 100, 500)}
+NEAREST_FEW = {"neighbours": (100, 500)}
 #: Name of each recommender.
 RECOMMENDERS: dict[str, Entry] = {
     "Popular": Entry(popular, {}),
     "Random": Entry(random, {}),
-    "Item cosine": Entry(item_cosine, {"neighbours": NEAREST}),
-    "Item BM25": Entry(item_bm25, {"neighbours": NEAREST}),
-    "User cosine": Entry(user_cosine, {"neighbours": NEAREST}),
-    "RP3beta": Entry(rp3beta, {"alpha": (0.6, 1.0), "beta": (0.2, 0.5, 0.8)}),
-    "PureSVD": Entry(pure_svd, {"factors": (16, 64, 128)}),
+    "Item cosine": Entry(item_cosine, NEAREST, small_grid=NEAREST_FEW),
+    "Item BM25": Entry(item_bm25, NEAREST, small_grid=NEAREST_FEW),
+    "User cosine": Entry(user_cosine, NEAREST, small_grid=NEAREST_FEW),
+    "RP3beta": Entry(
+        rp3beta,
+        {"alpha": (0.6, 1.0), "beta": (0.2, 0.5, 0.8)},
+        small_grid={"alpha": (0.6,), "beta": (0.2, 0.5, 0.8)},
+    ),
+    "PureSVD": Entry(pure_svd, {"factors": (16, 64, 128)}, small_grid={"factors": (64, 128)}),
     "Markov chain": Entry(markov, {"smoothing": (1.0, 100.0, 10_000.0)}, by_time=True),
     "Recent cosine": Entry(
-        recent_cosine, {"decay": (0.5, 0.8, 0.95), "neighbours": (100, 500)}, by_time=True
+        recent_cosine,
+        {"decay": (0.5, 0.8, 0.95), "neighbours": (100, 500)},
+        by_time=True,
+        small_grid={"decay": (0.5, 0.8, 0.95), "neighbours": (500,)},
     ),
-    "ALS": Entry(als, {"alpha": (1.0, 10.0), "regularization": (1.0, 10.0, 50.0)}, tolerance=0.0),
-    "BPR": Entry(bpr, {"regularization": (0.001, 0.01, 0.05)}, tolerance=0.0),
+    "ALS": Entry(
+        als,
+        {"alpha": (1.0, 10.0), "regularization": (1.0, 10.0, 50.0)},
+        tolerance=0.0,
+        small_grid={"alpha": (1.0, 10.0), "regularization": (10.0,)},
+    ),
+    "BPR": Entry(
+        bpr,
+        {"regularization": (0.001, 0.01, 0.05)},
+        tolerance=0.0,
+        small_grid={"regularization": (0.01, 0.05)},
+    ),
     "EASE": Entry(
-        ease, {"l2": (30.0, 100.0, 300.0, 1000.0)}, tolerance=0.0, tuned_items=EASE_ITEMS
+        ease,
+        {"l2": (30.0, 100.0, 300.0, 1000.0)},
+        tolerance=0.0,
+        tuned_items=EASE_ITEMS,
+        small_grid={"l2": (100.0, 1000.0)},
+        most_items=EASE_MOST_ITEMS,
     ),
 }

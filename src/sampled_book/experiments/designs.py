@@ -25,6 +25,7 @@ from sampled_metrics.protocol import Adaptive, Stratified
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, datasets
+from ..data.sequences import Sequences
 
 BUNDLE = datasets.BUNDLE / "designs"
 METRICS = ("recall@10", "ndcg@10")
@@ -249,7 +250,7 @@ def misread(metric_name: str, design: Adaptive, gamma: float) -> Estimator:
 
 
 def split_ranks(
-    data: benchmark.Sequences, factors: int, users: IntArray, n_ranked: int, coarse: int
+    data: Sequences, factors: int, users: IntArray, n_ranked: int, coarse: int
 ) -> pd.DataFrame:
     """How many items are above each user's test item (*above*), and how many of these are in two
     strata of `n_ranked` items: the most *popular*, and those that a *search* by the `coarse`

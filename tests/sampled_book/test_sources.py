@@ -1,0 +1,323 @@
+"""A folder of data sets with an index: what is read, what is refused, and runs that resume."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book.data import benchmark, sources
+from sampled_book.data.benchmark import RECOMMENDERS
+from sampled_book.data.sequences import Sequences, read_sequences
+from sampled_metrics.ranking.exact import exact_ranks
+
+NAMES = ("Popular", "RP3beta", "Markov chain")
+
+
+def users_of(seed, n_users=20, n_items=12):
+    """Users' items from 1, every item somewhere."""
+    rng = np.random.default_rng(seed)
+    users = [(1 + rng.permutation(n_items)[: rng.integers(5, 9)]).tolist() for _ in range(n_users)]
+    return [*users, list(range(1, n_items + 1))]
+
+
+def text_of(users):
+    return "".join(f"{u} {' '.join(map(str, items))}\n" for u, items in enumerate(users, 1))
+
+
+def line_of(name, users, **changes):
+    line = {
+        "name": name,
+        "group": name,
+        "platform": name,
+        "users": len(users),
+        "items": len({item for items in users for item in items}),
+        "interactions": sum(map(len, users)),
+        "in_order": "yes",
+        "repository": f"someone/{name}",
+        "path": "data.txt",
+    }
+    return line | changes
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with two data sets, `shop` in order of time and `films` without."""
+    path = tmp_path / "given"
+    path.mkdir()
+    lines = []
+    for seed, (name, in_order) in enumerate({"shop": "yes", "films": "no"}.items()):
+        users = users_of(seed, 20 + 10 * seed)
+        (path / f"{name}.txt.gz").write_bytes(gzip.compress(text_of(users).encode()))
+        lines.append(line_of(name, users, in_order=in_order))
+    index(path, lines)
+    return path
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Recommenders that need no library of their own."""
+    monkeypatch.setattr(benchmark, "RECOMMENDERS", {name: RECOMMENDERS[name] for name in NAMES})
+    monkeypatch.setattr(benchmark, "version", lambda _: "0")
+
+
+def index(path, lines):
+    pd.DataFrame(lines).to_csv(path / "index.csv", index=False)
+
+
+def lines_of(path):
+    return pd.read_csv(path / "index.csv").to_dict("records")
+
+
+def command(folder, *more):
+    arguments = ["--data", str(folder), "--output", str(folder.parent / "out"), *more]
+    return benchmark.main(arguments)
+
+
+def bytes_in(path):
+    return {file.name: file.read_bytes() for file in sorted(path.iterdir())}
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_without_an_order_in_time_a_users_items_are_shuffled(folder):
+    found, problems = sources.read_index(folder)
+    assert problems == []
+    shop, films = found["shop"].read(), found["films"].read()
+    expected = [item - 1 for items in users_of(0, 20) for item in items]
+    assert shop.in_order
+    assert shop.items.tolist() == expected
+    plain = Sequences.from_users(users_of(1, 30))
+    rows, shuffled_rows = (np.split(d.items, d.starts[1:-1]) for d in (plain, films))
+    assert not films.in_order
+    assert [sorted(row) for row in rows] == [sorted(row) for row in shuffled_rows]
+    differ = [a.tolist() != b.tolist() for a, b in zip(rows, shuffled_rows, strict=True)]
+    assert sum(differ) > 25
+    assert found["films"].read().items.tolist() == films.items.tolist()
+
+
+def test_some_users_are_ranked_and_all_are_learnt_from(folder, few, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_USERS", 7)
+    assert command(folder) == 0
+    out = folder.parent / "out"
+    ranks, facts = benchmark.ranks("films", out), benchmark.facts("films", out)
+    assert list(ranks) == ["Popular", "RP3beta"]  # no order, so no Markov chain
+    assert list(benchmark.ranks("shop", out)) == list(NAMES)
+    assert (facts["users"], facts["ranked users"], facts["in order"]) == (31, 7, False)
+    learnt, held_out = sources.read_index(folder)[0]["films"].read().without_last(1)
+    users = np.random.default_rng(benchmark.SEED).permutation(31)[:7]
+    counts = np.bincount(learnt.items, minlength=12).astype(float)
+    expected = exact_ranks(
+        lambda b: np.tile(counts, (7, 1))[b], held_out[users], learnt.matrix[users]
+    )
+    for name in ("n_better", "n_tied", "n_candidates"):
+        assert getattr(ranks["Popular"], name).tolist() == getattr(expected, name).tolist()
+
+
+def test_an_interrupted_run_resumes_and_gives_the_same_bytes(folder, few, monkeypatch, capsys):
+    assert command(folder) == 0
+    whole = bytes_in(folder.parent / "out")
+    for file in (folder.parent / "out").iterdir():
+        file.unlink()
+    learn, calls = benchmark.compute, []
+
+    def interrupted(entry, data, *settings):
+        calls.append(entry)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return learn(entry, data, *settings)
+
+    monkeypatch.setattr(benchmark, "compute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        command(folder)
+    assert set(bytes_in(folder.parent / "out")) < set(whole)
+    capsys.readouterr()
+    assert command(folder) == 0
+    assert bytes_in(folder.parent / "out") == whole
+    assert len(capsys.readouterr().out.splitlines()) == 5 - 2  # two were there
+    assert len(calls) == 3 + 3
+
+
+def test_another_order_of_recommenders_gives_the_same_bytes(folder, few, tmp_path):
+    data = sources.read_index(folder)[0]["shop"].read()
+    for out, order in (("a", NAMES), ("b", NAMES[::-1])):
+        (tmp_path / out).mkdir()
+        benchmark.run("shop", data, tmp_path / out, "command", str, order)
+    assert bytes_in(tmp_path / "a") == bytes_in(tmp_path / "b")
+
+
+def test_large_data_sets_have_smaller_grids_and_no_more_items_than_fit(monkeypatch):
+    data = Sequences.from_users(users_of(3))
+    capped = Sequences(data.items, data.starts, data.n_items, n_ranked=5)
+    monkeypatch.setattr("sampled_book.data.benchmark_recommenders.LARGE", data.items.size - 1)
+    entry = RECOMMENDERS["Item cosine"]
+    assert entry.grid_for(data) == entry.grid  # a folder of one's own is read as ever
+    assert entry.grid_for(capped) == entry.small_grid != entry.grid
+    for name, entry in RECOMMENDERS.items():
+        if entry.small_grid is not None:
+            for setting, values in entry.small_grid.items():
+                assert set(values) <= set(entry.grid[setting]), name
+    wide = Sequences(data.items, data.starts, 30_001)
+    assert not RECOMMENDERS["EASE"].takes(wide)
+    assert RECOMMENDERS["ALS"].takes(wide)
+    assert 4 * 30_000**2 <= 4_000_000_000
+
+
+def test_a_walk_without_a_matrix_of_items_by_items_is_the_same_walk(monkeypatch):
+    data = Sequences.from_users(users_of(4))
+    users = np.arange(data.n_users)
+    dense = RECOMMENDERS["RP3beta"].learn(data, alpha=0.6, beta=0.5)(users)
+    monkeypatch.setattr("sampled_book.data.benchmark_recommenders.DENSE_BYTES", 8)
+    by_step = RECOMMENDERS["RP3beta"].learn(data, alpha=0.6, beta=0.5)(users)
+    assert np.allclose(dense, by_step, rtol=1e-13, atol=0)
+
+
+def test_the_smallest_of_each_group_come_first():
+    def source(name, group, interactions):
+        line = line_of(name, [[1]], group=group, interactions=interactions)
+        line = {key: str(value) for key, value in line.items()}
+        return sources.Source.from_line(line, sources.TABLE.parent)
+
+    chosen = [source("a", "x", 30), source("b", "x", 10), source("c", "y", 20), source("d", "x", 5)]
+    assert [s.name for s in sources.in_turn(chosen)] == ["d", "c", "b", "a"]
+
+
+def test_files_with_and_without_compression_are_read_from_a_folder(tmp_path, few):
+    text = text_of(users_of(5))
+    (tmp_path / "Plain.txt").write_text(text)
+    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "packed_sample.txt.gz").write_bytes(b"")
+    assert benchmark.main(["--data", str(tmp_path), "--output", str(tmp_path / "out")]) == 0
+    plain, packed = (benchmark.ranks(name, tmp_path / "out") for name in ("plain", "packed"))
+    assert plain["RP3beta"].n_better.tolist() == packed["RP3beta"].n_better.tolist()
+
+
+# --- what is wrong with a folder ------------------------------------------------------------------
+
+
+def sentence(folder, capsys):
+    """What the command says of a folder in which shop alone can be used."""
+    assert command(folder) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert list(benchmark.ranks("shop", folder.parent / "out")) == list(NAMES)
+    assert not (folder.parent / "out" / "films.npz").exists()
+    return captured.err
+
+
+def cut(content):
+    return content[:-20]
+
+
+def garbled(content):
+    return content[:30] + bytes(reversed(content[30:60])) + content[60:]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (cut, r"films.txt.gz must be a gzip file, got one that is cut off or altered"),
+        (garbled, r"films.txt.gz must be a gzip file, got one that is cut off or altered"),
+        (lambda _: b"1 2 3 4\n", r"films.txt.gz must be a gzip file, got one"),
+    ],
+)
+def test_a_file_that_is_cut_off(folder, few, capsys, change, expected):
+    path = folder / "films.txt.gz"
+    path.write_bytes(change(path.read_bytes()))
+    assert expected in sentence(folder, capsys)
+
+
+def repack(path, change):
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    path.write_bytes(gzip.compress("\n".join(change(lines)).encode()))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda lines: lines[:-1], "must hold 31 users, 12 items, "),
+        (lambda lines: [*lines, lines[0]], "one line for each user, got two of user 1"),
+        (lambda lines: ["user tea milk", *lines], "got 'user tea milk' in line 1"),
+        (lambda lines: [*lines[:3], "4 0 1 2", *lines[4:]], "got '4 0 1 2' in line 4"),
+        (lambda lines: [*lines[:3], "", *lines[4:]], "got '' in line 4"),
+    ],
+)
+def test_other_lines_than_the_index_says(folder, few, capsys, change, expected):
+    repack(folder / "films.txt.gz", change)
+    assert expected in sentence(folder, capsys)
+
+
+def test_a_missing_file(folder, few, capsys):
+    (folder / "films.txt.gz").unlink()
+    assert "films.txt.gz is missing" in sentence(folder, capsys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"in_order": "maybe"}, "films in"),
+        ({"users": "many"}, "users, items and interactions must be whole numbers"),
+        ({"name": "shop"}, "must name shop once"),
+    ],
+)
+def test_a_bad_line_of_the_index(folder, few, capsys, changes, expected):
+    shop, films = lines_of(folder)
+    index(folder, [shop, films | changes])
+    assert expected in sentence(folder, capsys)
+
+
+@pytest.mark.parametrize("same", ["file", "origin"])
+def test_one_source_under_two_names(folder, few, capsys, same):
+    shop, films = lines_of(folder)
+    if same == "file":
+        (folder / "films.txt.gz").write_bytes((folder / "shop.txt.gz").read_bytes())
+        films = shop | {"name": "films", "repository": "another/one", "group": "films"}
+    else:
+        films |= {"repository": shop["repository"]}
+    index(folder, [shop, films])
+    assert "films is the source of shop under another name" in sentence(folder, capsys)
+
+
+def test_a_file_that_is_not_in_the_index(folder, few, capsys):
+    shop, _ = lines_of(folder)
+    index(folder, [shop])
+    assert "films.txt.gz has no line in" in sentence(folder, capsys)
+
+
+def test_an_index_without_a_column(folder, few, capsys):
+    pd.DataFrame(lines_of(folder)).drop(columns="group").to_csv(folder / "index.csv", index=False)
+    assert command(folder) == 2
+    assert "must have a column group" in capsys.readouterr().err
+
+
+def test_users_with_one_item_are_left_out_and_said(folder, few, capsys):
+    users = [*users_of(1, 30), [3], [5]]
+    (folder / "films.txt.gz").write_bytes(gzip.compress(text_of(users).encode()))
+    shop, _ = lines_of(folder)
+    index(folder, [shop, line_of("films", users)])
+    assert command(folder) == 0
+    assert "films: 2 users with fewer than three items left out" in capsys.readouterr().out
+    assert benchmark.facts("films", folder.parent / "out")["users"] == 31
+
+
+def test_a_folder_of_ones_own_needs_an_output(folder, capsys):
+    with pytest.raises(SystemExit):
+        benchmark.main(["--data", str(folder)])
+    assert "--output" in capsys.readouterr().err
+
+
+def test_a_name_of_the_local_folder_is_a_data_set(folder, few, monkeypatch, tmp_path):
+    (tmp_path / "data").mkdir()
+    folder.rename(tmp_path / "data" / sources.FOLDER)
+    monkeypatch.setenv("SAMPLED_METRICS_DATA", str(tmp_path / "data"))
+    assert benchmark.main(["--data", "shop", "--output", str(tmp_path / "out")]) == 0
+    assert benchmark.facts("shop", tmp_path / "out")["command"].endswith("--data shop")
+    assert [path.stem for path in (tmp_path / "out").glob("*.npz")] == ["shop"]
+
+
+def test_words_stay_words_in_compressed_files(tmp_path):
+    path = tmp_path / "words.txt.gz"
+    path.write_bytes(gzip.compress(b"ann tea milk 7\n"))
+    assert read_sequences(path).n_items == 3
