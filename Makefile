@@ -36,7 +36,7 @@
 #                   ARGS=--check to compare some)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the
-#                   track record that the library prints
+#                   track record that the library prints, and how often sampling reverses an order
 #   make corpora    rankings of two collections of documents, and scores on NanoBEIR
 #                   (ARGS=--check to compare the rankings only)
 #   make figure     the README's figure
@@ -156,6 +156,7 @@ graph-ranks: .venv-graphs/installed
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)
 
 corpora: $(VENV)/book.installed
 	$(RUN) -m sampled_book.data.retrieval $(ARGS)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.data import benchmark, sources
+from sampled_book.data import benchmark, bundle, sources
 from sampled_book.data.benchmark import RECOMMENDERS
 from sampled_book.data.sequences import Sequences, read_sequences
 from sampled_metrics.ranking.exact import exact_ranks
@@ -137,6 +137,27 @@ def test_an_interrupted_run_resumes_and_gives_the_same_bytes(folder, few, monkey
     assert bytes_in(folder.parent / "out") == whole
     assert len(capsys.readouterr().out.splitlines()) == 5 - 2  # two were there
     assert len(calls) == 3 + 3
+
+
+def test_a_run_may_be_interrupted_between_two_files(folder, few, monkeypatch):
+    assert command(folder) == 0
+    whole = bytes_in(folder.parent / "out")
+    for file in (folder.parent / "out").iterdir():
+        file.unlink()
+    write_json, calls = bundle.write_json, []
+
+    def interrupted(path, content):
+        calls.append(path)
+        if len(calls) in (1, 4):
+            raise KeyboardInterrupt
+        return write_json(path, content)
+
+    monkeypatch.setattr(bundle, "write_json", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            command(folder)
+    assert command(folder) == 0
+    assert bytes_in(folder.parent / "out") == whole
 
 
 def test_another_order_of_recommenders_gives_the_same_bytes(folder, few, tmp_path):
@@ -315,9 +336,67 @@ def test_a_name_of_the_local_folder_is_a_data_set(folder, few, monkeypatch, tmp_
     assert benchmark.main(["--data", "shop", "--output", str(tmp_path / "out")]) == 0
     assert benchmark.facts("shop", tmp_path / "out")["command"].endswith("--data shop")
     assert [path.stem for path in (tmp_path / "out").glob("*.npz")] == ["shop"]
+    (tmp_path / "data" / sources.FOLDER / "films.txt.gz").unlink()
+    assert benchmark.main(["--data", "shop", "--output", str(tmp_path / "out")]) == 2
+    own = tmp_path / "own.txt"
+    own.write_text(text_of(users_of(5)))
+    assert benchmark.main(["--data", str(own), "--output", str(tmp_path / "out")]) == 0
 
 
 def test_words_stay_words_in_compressed_files(tmp_path):
     path = tmp_path / "words.txt.gz"
     path.write_bytes(gzip.compress(b"ann tea milk 7\n"))
     assert read_sequences(path).n_items == 3
+
+
+# --- what is bundled ------------------------------------------------------------------------------
+
+TABLE = sources.table().set_index("name")
+ADDED = [name for name in TABLE.index if name not in benchmark.DATA]
+
+
+def test_every_bundled_data_set_has_a_source_and_a_licence():
+    assert set(TABLE.index) == {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
+    assert TABLE.index.is_unique
+    for column in ("domain", "group", "platform", "path", "licence"):
+        assert TABLE[column].ne("").all(), column
+    assert TABLE.loc[TABLE["repository"].eq("")].index.tolist() == ["ml-100k"]
+    assert not TABLE.duplicated(["repository", "path"]).any()
+    for name, line in TABLE.iterrows():
+        facts = benchmark.facts(name)
+        for key in ("users", "items", "interactions"):
+            assert facts[key] == line[key]
+        assert facts["in order"] == (line["in_order"] == "yes")
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_bundled_ranks_of_a_source_are_whole(name):
+    ranks, facts = benchmark.ranks(name), benchmark.facts(name)
+    data = Sequences(np.arange(0), np.arange(1), facts["items"], facts["in order"])
+    assert list(ranks) == [label for label, entry in RECOMMENDERS.items() if entry.takes(data)]
+    assert list(ranks) == list(facts["recommenders"])
+    assert facts["ranked users"] == min(5_000, facts["users"])
+    candidates = ranks["Popular"].n_candidates
+    assert candidates.size == facts["ranked users"]
+    assert candidates.max() <= facts["items"] - 2
+    for label, intervals in ranks.items():
+        assert intervals.n_candidates.tolist() == candidates.tolist()
+        assert set(facts["recommenders"][label]) == {"settings", "validation ndcg@10", "grid"}
+    random = ranks["Random"]  # whose ranks are uniform
+    mean = ((random.n_better + 0.5) / candidates).mean()
+    assert abs(mean - 0.5) < 5 / np.sqrt(12 * candidates.size)
+
+
+def test_the_ranks_of_the_sources_are_small():
+    sizes = [file.stat().st_size for name in ADDED for file in benchmark.BUNDLE.glob(f"{name}.*")]
+    assert sum(sizes) < 9_000_000
+
+
+def test_more_recommenders_than_not_are_above_a_popular_order():
+    """One that is tuned may be below it on a data set, but none is on most."""
+    above = {}
+    for name in ADDED:
+        values = {k: r.evaluate("ndcg@10").mean() for k, r in benchmark.ranks(name).items()}
+        for label in values.keys() - {"Popular", "Random"}:
+            above.setdefault(label, []).append(values[label] > values["Popular"])
+    assert all(np.mean(shares) > 0.5 for shares in above.values())

@@ -35,7 +35,7 @@ from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import bundle, datasets, sources
-from .benchmark_recommenders import RECOMMENDERS, Entry, Scores
+from .benchmark_recommenders import EASE_ITEMS, RECOMMENDERS, Entry, Scores
 from .benchmark_recommenders import SEED as SEED
 from .sequences import Sequences, parsed, read_sequences, sequence_files
 
@@ -326,7 +326,6 @@ def write(
     packed_arrays: dict[str, Any] = {
         key: counts.astype(np.min_scalar_type(counts.max())) for key, counts in arrays.items()
     }
-    bundle.write_json(folder / f"{name}.json", provenance)
     bundle.write_arrays(folder / f"{name}.npz", **packed_arrays)
     if shares:
         table = pd.concat(
@@ -334,6 +333,7 @@ def write(
         )
         table = table[["recommender", "share", "users"]]
         bundle.write_table(folder / f"{name}.shares.csv.gz", table, 4)
+    bundle.write_json(folder / f"{name}.json", provenance)  # last: it says what is there
 
 
 def shape(data: Sequences) -> dict[str, int]:
@@ -357,7 +357,7 @@ def run(
     intervals: dict[str, RankIntervals] = {}
     shares: dict[str, pd.DataFrame] = {}
     provenance = described(data, command)
-    if (folder / f"{name}.npz").exists():
+    if (folder / f"{name}.json").exists():
         old = facts(name, folder)
         if all(old.get(key) == provenance[key] for key in _DATA_FACTS if key in provenance):
             old_intervals, provenance["recommenders"] = ranks(name, folder), old["recommenders"]
@@ -412,6 +412,8 @@ def described(data: Sequences, command: str) -> dict[str, Any]:
 CHECKED = {
     "lastfm": ("Popular", "Item cosine", "User cosine", "RP3beta", "Markov chain", "Recent cosine"),
     "ml-100k": ("Popular", "Item cosine", "RP3beta", "Markov chain", "Recent cosine"),
+    "mafengwo": ("Popular", "Item cosine", "User cosine", "RP3beta"),
+    "foursquare_nyc": ("Popular", "RP3beta", "Markov chain"),
 }
 
 
@@ -462,6 +464,8 @@ def _chosen(
     known, problems = sources.local()
     if given is None:
         return dict(DATA), known, True, problems
+    if not known.keys() & set(given):
+        problems = []
     readers: dict[str, Callable[[], Sequences]] = {}
     found: dict[str, sources.Source] = {}
     is_own = False
@@ -482,11 +486,12 @@ def _chosen(
     return readers, found, not is_own, problems
 
 
-#: EASE with more items takes minutes and gigabytes: one at a time, when all else is there.
+#: EASE comes last where there are more items than it is tuned among, and where there are more than
+#: these one data set at a time: it takes minutes and gigabytes.
 _HEAVY_ITEMS = 15_000
 
 
-def _rank_source(source: sources.Source, folder: Path, recommenders: Sequence[str]) -> str:
+def _rank_source(folder: Path, source: sources.Source, recommenders: Sequence[str]) -> str:
     """Compute the ranks of one source; why it cannot be read, or nothing."""
     from threadpoolctl import threadpool_limits  # on any number of threads the same rounding
 
@@ -508,20 +513,34 @@ def _rank_sources(chosen: Iterable[sources.Source], folder: Path, jobs: int) -> 
     cannot be read.
     """
     in_turn = sources.in_turn(chosen)
-    heavy = [source for source in in_turn if source.counts[1] > _HEAVY_ITEMS]
-    light_names = [name for name in RECOMMENDERS if name != "EASE"]
-    names = [light_names if source in heavy else list(RECOMMENDERS) for source in in_turn]
+    early = [name for name in RECOMMENDERS if name != "EASE"]
+    late = sorted(
+        (source for source in in_turn if source.counts[1] > EASE_ITEMS), key=lambda s: s.counts[1]
+    )
+    tasks = [(source, early if source in late else list(RECOMMENDERS)) for source in in_turn]
+    problems = _rank_each(tasks, folder, jobs)
+    late = [source for source in late if source.name not in problems]
+    heavy = [source for source in late if source.counts[1] > _HEAVY_ITEMS]
+    light = [source for source in late if source not in heavy]
+    for part, at_a_time in ((light, jobs), (heavy, 1)):
+        problems |= _rank_each([(source, ["EASE"]) for source in part], folder, at_a_time)
+    return list(problems.values())
+
+
+def _rank_each(
+    tasks: Sequence[tuple[sources.Source, Sequence[str]]], folder: Path, jobs: int
+) -> dict[str, str]:
+    """Compute the ranks of sources by some recommenders; why some could not be read, by name."""
+    rank = partial(_rank_source, folder)
     if jobs == 1:
-        problems = [_rank_source(s, folder, n) for s, n in zip(in_turn, names, strict=True)]
+        messages = [rank(*task) for task in tasks]
     else:
         # A process each, so that none keeps another's memory.
         context = get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
-            folders = [folder] * len(in_turn)
-            problems = list(pool.map(_rank_source, in_turn, folders, names))
-    readable = {s.name for s, problem in zip(in_turn, problems, strict=True) if not problem}
-    problems += [_rank_source(s, folder, ["EASE"]) for s in heavy if s.name in readable]
-    return [problem for problem in problems if problem]
+            messages = list(pool.map(rank, *zip(*tasks, strict=True))) if tasks else []
+    answers = zip(tasks, messages, strict=True)
+    return {source.name: message for (source, _), message in answers if message}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -555,7 +574,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError("; ".join(problems))
 
     def compare() -> list[str]:
-        readers, *_ = _chosen(options.data)
+        readers, found, *_ = _chosen(options.data)
+        readers |= {source.name: source.read for source in found.values()}
         return [
             sentence
             for name in CHECKED

@@ -114,7 +114,7 @@ def exact(
     names = list(ranks)
     sizes = ranks[names[0]].n_candidates
     protocol = Protocol(round(float(sizes.mean())), n_negatives, replacement=replacement)
-    prior = priors.maximum_entropy(_expected_counts(ranks, protocol), protocol).mass
+    prior = priors.maximum_entropy(expected_counts(ranks, protocol), protocol).mass
     correction_values = {
         (metric_name, name): estimator.values
         for metric_name in metrics
@@ -184,7 +184,7 @@ def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     return list(combinations([name for name in names if name != FLOOR], 2))
 
 
-def _expected_counts(ranks: Mapping[str, RankIntervals], protocol: Protocol) -> FloatArray:
+def expected_counts(ranks: Mapping[str, RankIntervals], protocol: Protocol) -> FloatArray:
     """How many users of all recommenders are expected at each sampled rank.
 
     As the corrections take it, all have the mean number of candidates; ranks are scaled to it.
@@ -659,7 +659,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     The exit status is 2 if there are no such ranks.
     """
     parser = bundle.parser("sampled_book.experiments.evidence", main.__doc__)
-    parser.add_argument("--data", nargs="+", help="names; default: all that have ranks")
+    parser.add_argument("--data", nargs="+", help="names; default: the six, or a folder's")
     parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="negatives")
     arguments = parser.parse_args(argv)
@@ -669,7 +669,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
     def write() -> None:
-        names = arguments.data or sorted(path.stem for path in ranks_folder.glob("*.npz"))
+        names = arguments.data or list(benchmark.DATA)
+        if arguments.ranks is not None and not arguments.data:
+            names = sorted(path.stem for path in ranks_folder.glob("*.npz"))
         if not names:
             raise FileNotFoundError(
                 f"{ranks_folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"

@@ -1,0 +1,181 @@
+"""How often a sampled evaluation would put two tuned recommenders in the wrong order.
+
+The exact ranks of :mod:`sampled_book.data.benchmark` give the expectation of every reported and
+corrected metric, so nothing is drawn. ``python -m sampled_book.experiments.reversals`` counts, for
+each data set, metric and number of uniform negatives, the pairs whose expected order is the reverse
+of the exact one; it resumes, and :func:`bundled` reads what it wrote.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sampled_metrics import estimators, priors
+from sampled_metrics._validate import FloatArray
+from sampled_metrics.protocol import Protocol
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..data import benchmark, bundle, sources
+from . import evidence
+from .protocols import FLOOR
+from .theory import moments
+
+METRICS = (
+    *(f"recall@{k}" for k in (1, 5, 10, 20, 50)),
+    *(f"ndcg@{k}" for k in (5, 10, 20)),
+    *("ap", "auc"),
+)
+SIZES = (20, 50, 100, 500, 1000)
+#: The reported value, and corrections of it.
+ESTIMATORS = ("naive", "rank estimate", "bias-variance", evidence.FITTED_PRIOR)
+FILE = benchmark.BUNDLE / "evidence" / "reversals.csv.gz"
+#: Two exact values differ widely if they differ by more than this part of the larger.
+WIDE = 0.1
+#: Differences of means below this are none.
+_ROUNDING = 1e-12
+#: Sets of pairs that are counted: the name of each, and of its reversed ones.
+PAIRS = ("pairs", "wide", "neighbours")
+
+
+def expected_values(
+    ranks: Mapping[str, RankIntervals], metrics: Sequence[str], n_negatives: int
+) -> dict[tuple[str, str], FloatArray]:
+    """Expectation of each estimate of each metric over samples, by metric and estimator, a value
+    for each recommender: the reported one ("naive") and the corrections that take no time.
+
+    Negatives are distinct, and drawn for each user alone. Corrections take the mean number of
+    candidates and the default gamma. The fitted prior is the maximum entropy fit to the expected
+    sample of all recommenders, as in :func:`~sampled_book.experiments.evidence.exact`.
+    """
+    sizes = next(iter(ranks.values())).n_candidates
+    protocol = Protocol(round(float(sizes.mean())), n_negatives, replacement=False)
+    gamma = estimators.default_gamma(sizes.size)
+    prior = priors.maximum_entropy(evidence.expected_counts(ranks, protocol), protocol).mass
+    vectors: dict[tuple[str, str], FloatArray] = {}
+    for name in metrics:
+        for label in ESTIMATORS[:-1]:
+            vectors[name, label] = estimators.by_name(label, name, protocol, gamma=gamma).values
+        fitted = estimators.bias_variance(name, protocol, gamma, prior)
+        vectors[name, evidence.FITTED_PRIOR] = fitted.values
+    means = moments(
+        list(ranks.values()), np.column_stack(list(vectors.values())), n_negatives, False
+    ).mean
+    return dict(zip(vectors, means.T, strict=True))
+
+
+def reversed_pairs(exact: FloatArray, expected: FloatArray) -> dict[str, int]:
+    """Counts of pairs of recommenders, given the exact value and the expected report of each.
+
+    pairs: those whose exact values differ; wide: those that differ by more than `WIDE` of the
+    larger value; neighbours: those next to each other in a table sorted by the exact values, level
+    ones being left out; reversed, wide_reversed and neighbours_reversed: how many of these the
+    expected reports put in the reverse order; level: pairs that the reports cannot tell apart.
+
+    >>> reversed_pairs(np.array([0.2, 0.19, 0.1]), np.array([0.4, 0.5, 0.3]))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'pairs': 3, 'reversed': 1, 'wide': 2, 'wide_reversed': 0,
+     'neighbours': 2, 'neighbours_reversed': 1, 'level': 0}
+    """
+    order = np.argsort(-exact, kind="stable").tolist()
+    all_pairs = list(combinations(order, 2))
+    gaps = {pair: float(exact[pair[0]] - exact[pair[1]]) for pair in all_pairs}
+    pairs = [pair for pair in all_pairs if gaps[pair] > _ROUNDING]
+    is_next = set(pairwise(order))
+    chosen = {
+        "pairs": pairs,
+        "wide": [(a, b) for a, b in pairs if gaps[a, b] > WIDE * exact[a]],
+        "neighbours": [pair for pair in pairs if pair in is_next],
+    }
+    leads = {(a, b): float(expected[a] - expected[b]) for a, b in pairs}
+    counts: dict[str, int] = {}
+    for name, part in chosen.items():
+        counts[name] = len(part)
+        key = "reversed" if name == "pairs" else f"{name}_reversed"
+        counts[key] = sum(leads[pair] < -_ROUNDING for pair in part)
+    return counts | {"level": sum(abs(lead) <= _ROUNDING for lead in leads.values())}
+
+
+def counted(
+    ranks: Mapping[str, RankIntervals],
+    metrics: Sequence[str],
+    sizes: Sequence[int],
+) -> pd.DataFrame:
+    """The counts of a data set, a row for each metric, estimator and number of negatives that all
+    users have items for. A random order is no recommender.
+    """
+    judged = {name: intervals for name, intervals in ranks.items() if name != FLOOR}
+    most_negatives = min(int(r.n_candidates.min()) for r in judged.values()) - 1
+    exact = np.array([[r.evaluate(name).mean() for name in metrics] for r in judged.values()])
+    rows = []
+    for m in sizes:
+        if m > most_negatives:
+            continue
+        for (name, label), expected in expected_values(judged, metrics, m).items():
+            counts = reversed_pairs(exact[:, list(metrics).index(name)], expected)
+            key = {"metric": name, "m": m, "estimator": label, "recommenders": len(judged)}
+            rows.append(key | counts)
+    return pd.DataFrame(rows)
+
+
+def bundled(path: str | Path | None = None) -> pd.DataFrame:
+    """The counts of all data sets, computed before, with their groups."""
+    table = pd.read_csv(FILE if path is None else path)
+    groups = sources.table().set_index("name")["group"]
+    return table.assign(group=table["data"].map(groups))
+
+
+def shares(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.DataFrame:
+    """Share of reversed pairs by metric (rows) and number of negatives (columns), all data sets
+    counting alike within a group, and all groups alike; `kind` is one of `PAIRS`.
+    """
+    reversed_name = "reversed" if kind == "pairs" else f"{kind}_reversed"
+    counted_pairs = table[(table[kind] > 0) & (table["estimator"] == estimator)]
+    share = counted_pairs[reversed_name] / counted_pairs[kind]
+    by_group = share.groupby([counted_pairs[c] for c in ("metric", "m", "group")]).mean()
+    by_metric = by_group.groupby(["metric", "m"]).mean().unstack("m")
+    return by_metric.reindex([name for name in METRICS if name in by_metric.index])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Count reversed pairs of every data set whose ranks are there, and write the table.
+
+    The exit status is 2 if there are no ranks.
+    """
+    parser = bundle.parser("sampled_book.experiments.reversals", main.__doc__)
+    parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
+    arguments = parser.parse_args(argv)
+    folder = arguments.ranks or benchmark.BUNDLE
+    output = (arguments.output or FILE.parent) / FILE.name
+
+    def write() -> list[Path]:
+        names = sorted(path.stem for path in folder.glob("*.npz"))
+        if not names:
+            raise FileNotFoundError(
+                f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
+            )
+        tables: dict[str, pd.DataFrame] = {}
+        if output.exists():
+            tables = {str(k): part for k, part in pd.read_csv(output).groupby("data")}
+        for name in names:
+            ranks = benchmark.ranks(name, folder)
+            known = tables.get(name)
+            if known is not None and (known["recommenders"] == len(ranks.keys() - {FLOOR})).all():
+                continue
+            tables[name] = counted(ranks, METRICS, SIZES).assign(data=name)
+            print(f"{name}: {len(ranks)} recommenders", flush=True)
+            table = pd.concat([tables[key] for key in sorted(tables)])
+            table = table[["data", *(key for key in table.columns if key != "data")]]
+            bundle.write_table(output, table, 5)
+        return [output]
+
+    return bundle.run(write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

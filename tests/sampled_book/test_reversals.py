@@ -1,0 +1,166 @@
+"""Counts of reversed pairs, against enumeration of all samples and another distribution."""
+
+from fractions import Fraction
+from itertools import combinations
+from math import comb, log2
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import hypergeom
+
+from sampled_book.data import benchmark, sources
+from sampled_book.experiments import reversals
+from sampled_metrics import Protocol, estimators
+from sampled_metrics.ranking.intervals import RankIntervals
+
+#: Three recommenders of four users with eight candidates, with ties.
+TOY = {
+    "A": RankIntervals([0, 6, 3, 2], [0, 0, 1, 0], [8, 8, 8, 8]),
+    "B": RankIntervals([1, 1, 2, 5], [2, 0, 0, 0], [8, 8, 8, 8]),
+    "C": RankIntervals([4, 0, 0, 7], [3, 0, 0, 0], [8, 8, 8, 8]),
+}
+
+
+def every_sample(intervals, m, value):
+    """Mean of a value of the sampled rank over users, tied places and all samples of negatives."""
+    total = Fraction(0)
+    for better, tied, n in zip(
+        intervals.n_better.tolist(),
+        intervals.n_tied.tolist(),
+        intervals.n_candidates.tolist(),
+        strict=True,
+    ):
+        for above in range(better, better + tied + 1):
+            samples = list(combinations(range(n - 1), m))
+            worth = sum(value(1 + sum(item < above for item in sample)) for sample in samples)
+            total += Fraction(worth, 1) / len(samples) / (tied + 1)
+    return total / intervals.n_better.size
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 7])
+def test_expected_reports_are_means_over_all_samples(m):
+    values = {
+        "recall@1": lambda rank: Fraction(rank <= 1),
+        "recall@5": lambda rank: Fraction(rank <= 5),
+        "ap": lambda rank: Fraction(1, rank),
+        "auc": lambda rank: 1 - Fraction(rank - 1, m),
+    }
+    table = reversals.expected_values(TOY, list(values), m)
+    for name, value in values.items():
+        expected = [float(every_sample(intervals, m, value)) for intervals in TOY.values()]
+        assert table[name, "naive"] == pytest.approx(expected, abs=1e-13)
+
+
+def test_corrected_values_are_means_over_all_samples_too():
+    protocol = Protocol(8, 3, replacement=False)
+    table = reversals.expected_values(TOY, ["recall@1"], 3)
+    assert {label for _, label in table} == set(reversals.ESTIMATORS)
+    values = estimators.by_name("bias-variance", "recall@1", protocol, gamma=0.5).values
+    exact_values = [Fraction(value) for value in values.tolist()]
+    for mean, intervals in zip(table["recall@1", "bias-variance"], TOY.values(), strict=True):
+        expected = every_sample(intervals, 3, lambda rank: exact_values[rank - 1])
+        assert mean == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_pairs_are_counted_by_gap_and_by_place_in_the_table():
+    exact = np.array([0.5, 0.1, 0.48, 0.3, 0.3])
+    expected = np.array([0.6, 0.9, 0.7, 0.6, 0.2])
+    counts = reversals.reversed_pairs(exact, expected)
+    # By value: 0.5 > 0.48 > 0.3 = 0.3 > 0.1, reports 0.6, 0.7, 0.6, 0.2, 0.9.
+    assert counts["pairs"] == 9
+    assert counts["reversed"] == 1 + 4  # 0.5 and 0.48; 0.1 and all others
+    assert counts["level"] == 1  # 0.5 and the first 0.3
+    assert (counts["wide"], counts["wide_reversed"]) == (8, 4)
+    assert (counts["neighbours"], counts["neighbours_reversed"]) == (3, 2)
+
+
+def test_all_items_as_negatives_reverse_nothing():
+    table = reversals.counted(TOY, reversals.METRICS, (7,))
+    assert table.loc[table["estimator"] == "naive", "reversed"].eq(0).all()
+    assert table["pairs"].max() == 3
+
+
+def test_too_many_negatives_are_left_out_and_a_random_order_is_no_recommender():
+    random = {"Random": RankIntervals([7, 7, 7, 7], [0, 0, 0, 0], [8, 8, 8, 8])}
+    table = reversals.counted(TOY | random, ["recall@1"], (2, 7, 8))
+    assert table["m"].unique().tolist() == [2, 7]
+    assert table["recommenders"].eq(3).all()
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return reversals.bundled()
+
+
+def test_a_bundled_entry_is_that_of_another_distribution(bundled):
+    """NDCG@10 with 100 negatives on MovieLens 100K, user by user and tie by tie."""
+    means = []
+    for name, intervals in benchmark.ranks("ml-100k").items():
+        if name == "Random":
+            continue
+        exact, expected = [], []
+        for better, tied, n in zip(
+            intervals.n_better, intervals.n_tied, intervals.n_candidates, strict=True
+        ):
+            above = np.arange(better, better + tied + 1)
+            gains = [1 / log2(place + 2) for place in range(10)]
+            top = sum(gain * (above == place) for place, gain in enumerate(gains))
+            chances = hypergeom.pmf(np.arange(10)[:, np.newaxis], n - 1, above, 100)
+            exact.append(np.mean(top))
+            expected.append(np.mean(gains @ chances))
+        means.append((np.mean(exact), np.mean(expected)))
+    pairs = [(a, b) for a, b in combinations(means, 2) if a[0] != b[0]]
+    reversed_count = sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
+    is_entry = (bundled["data"] == "ml-100k") & (bundled["metric"] == "ndcg@10")
+    is_entry &= bundled["estimator"] == "naive"
+    entry = bundled[is_entry & (bundled["m"] == 100)].iloc[0]
+    assert (entry["pairs"], entry["reversed"]) == (len(pairs), reversed_count)
+    assert len(pairs) == comb(11, 2)
+
+
+def test_bundled_counts_are_of_the_bundled_ranks(bundled):
+    names = {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
+    assert set(bundled["data"]) <= names == set(sources.table()["name"])
+    recommenders = bundled.groupby("data")["recommenders"].unique()
+    for name in recommenders.index:
+        assert recommenders[name].tolist() == [len(benchmark.ranks(name)) - 1]
+    assert not bundled["group"].isna().any()
+    auc = bundled[(bundled["metric"] == "auc") & (bundled["estimator"] == "naive")]
+    assert auc["reversed"].eq(0).all()  # it is right on average as it is
+
+
+def test_groups_count_alike():
+    columns = ["data", "metric", "m", "group", "pairs", "reversed", "wide", "wide_reversed"]
+    columns.append("estimator")
+    rows = [
+        ("a", "ap", 20, "x", 10, 5, 4, 0, "naive"),
+        ("b", "ap", 20, "x", 10, 0, 0, 0, "naive"),
+        ("c", "ap", 20, "y", 4, 3, 2, 1, "naive"),
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    assert reversals.shares(table).loc["ap", 20] == (0.25 + 0.75) / 2
+    assert reversals.shares(table, "wide").loc["ap", 20] == (0.0 + 0.5) / 2
+
+
+def test_the_command_resumes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reversals, "SIZES", (2, 5))
+    facts = {"recommenders": {name: {} for name in TOY}}
+    arguments = ["--ranks", str(tmp_path), "--output", str(tmp_path)]
+    assert reversals.main(arguments) == 2
+    assert "must hold ranks" in capsys.readouterr().err
+    two = {name: TOY[name] for name in "AB"}
+    for name, ranks in (("one", TOY), ("two", two)):
+        benchmark.write(name, ranks, facts, {}, tmp_path)
+    assert reversals.main(arguments) == 0
+    first = (tmp_path / "reversals.csv.gz").read_bytes()
+    assert capsys.readouterr().out.count("recommenders") == 2
+    assert reversals.main(arguments) == 0
+    assert capsys.readouterr().out.count("recommenders") == 0
+    assert (tmp_path / "reversals.csv.gz").read_bytes() == first
+    benchmark.write("two", TOY, facts, {}, tmp_path)  # a third recommender has come
+    assert reversals.main(arguments) == 0
+    assert capsys.readouterr().out.startswith("two: 3 recommenders")
+    table = pd.read_csv(tmp_path / "reversals.csv.gz")
+    assert table.groupby("data").size().tolist() == [80, 80]
+    assert table["recommenders"].eq(3).all()
