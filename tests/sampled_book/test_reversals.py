@@ -121,7 +121,7 @@ def test_a_bundled_entry_is_that_of_another_distribution(bundled):
 
 def test_bundled_counts_are_of_the_bundled_ranks(bundled):
     names = {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
-    assert set(bundled["data"]) <= names == set(sources.table()["name"])
+    assert set(bundled["data"]) == names == set(sources.table()["name"])
     recommenders = bundled.groupby("data")["recommenders"].unique()
     for name in recommenders.index:
         assert recommenders[name].tolist() == [len(benchmark.ranks(name)) - 1]
@@ -132,15 +132,19 @@ def test_bundled_counts_are_of_the_bundled_ranks(bundled):
 
 def test_groups_count_alike():
     columns = ["data", "metric", "m", "group", "pairs", "reversed", "wide", "wide_reversed"]
-    columns.append("estimator")
+    columns += ["level", "estimator"]
     rows = [
-        ("a", "ap", 20, "x", 10, 5, 4, 0, "naive"),
-        ("b", "ap", 20, "x", 10, 0, 0, 0, "naive"),
-        ("c", "ap", 20, "y", 4, 3, 2, 1, "naive"),
+        ("a", "ap", 20, "x", 10, 5, 4, 0, 1, "naive"),
+        ("b", "ap", 20, "x", 10, 0, 0, 0, 0, "naive"),
+        ("c", "ap", 20, "y", 4, 3, 2, 1, 0, "naive"),
+        ("c", "ap", 20, "y", 4, 0, 2, 0, 0, "bias-variance"),
+        ("a", "recall@50", 20, "x", 10, 0, 4, 0, 10, "naive"),  # all are level
     ]
     table = pd.DataFrame(rows, columns=columns)
     assert reversals.shares(table).loc["ap", 20] == (0.25 + 0.75) / 2
     assert reversals.shares(table, "wide").loc["ap", 20] == (0.0 + 0.5) / 2
+    assert reversals.shares(table, estimator="bias-variance").loc["ap", 20] == 0
+    assert reversals.shares(table).index.tolist() == ["ap"]
 
 
 def test_the_command_resumes(tmp_path, monkeypatch, capsys):

@@ -201,7 +201,8 @@ def test_the_smallest_of_each_group_come_first():
         return sources.Source.from_line(line, sources.TABLE.parent)
 
     chosen = [source("a", "x", 30), source("b", "x", 10), source("c", "y", 20), source("d", "x", 5)]
-    assert [s.name for s in sources.in_turn(chosen)] == ["d", "c", "b", "a"]
+    names = [[s.name for s in part] for part in sources.rounds(chosen)]
+    assert names == [["d", "c"], ["b"], ["a"]]
 
 
 def test_files_with_and_without_compression_are_read_from_a_folder(tmp_path, few):

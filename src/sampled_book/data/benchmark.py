@@ -486,8 +486,8 @@ def _chosen(
     return readers, found, not is_own, problems
 
 
-#: EASE comes last where there are more items than it is tuned among, and where there are more than
-#: these one data set at a time: it takes minutes and gigabytes.
+#: EASE comes after the others where there are more items than it is tuned among, and where there
+#: are more than these one data set at a time: it takes minutes and gigabytes.
 _HEAVY_ITEMS = 15_000
 
 
@@ -509,21 +509,22 @@ def _rank_source(folder: Path, source: sources.Source, recommenders: Sequence[st
 
 
 def _rank_sources(chosen: Iterable[sources.Source], folder: Path, jobs: int) -> list[str]:
-    """Compute the ranks of sources, the smallest of each group first; a sentence for each that
-    cannot be read.
+    """Compute the ranks of sources, one set of each group first; a sentence for each that cannot
+    be read.
     """
-    in_turn = sources.in_turn(chosen)
+    problems: dict[str, str] = {}
     early = [name for name in RECOMMENDERS if name != "EASE"]
-    late = sorted(
-        (source for source in in_turn if source.counts[1] > EASE_ITEMS), key=lambda s: s.counts[1]
-    )
-    tasks = [(source, early if source in late else list(RECOMMENDERS)) for source in in_turn]
-    problems = _rank_each(tasks, folder, jobs)
-    late = [source for source in late if source.name not in problems]
-    heavy = [source for source in late if source.counts[1] > _HEAVY_ITEMS]
-    light = [source for source in late if source not in heavy]
-    for part, at_a_time in ((light, jobs), (heavy, 1)):
-        problems |= _rank_each([(source, ["EASE"]) for source in part], folder, at_a_time)
+    for part in sources.rounds(chosen):
+        late = [source for source in part if source.counts[1] > EASE_ITEMS]
+        tasks = [(source, early if source in late else list(RECOMMENDERS)) for source in part]
+        problems |= _rank_each(tasks, folder, jobs)
+        for is_heavy, at_a_time in ((False, jobs), (True, 1)):
+            tasks = [
+                (source, ["EASE"])
+                for source in late
+                if (source.counts[1] > _HEAVY_ITEMS) == is_heavy and source.name not in problems
+            ]
+            problems |= _rank_each(tasks, folder, at_a_time)
     return list(problems.values())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -124,16 +125,14 @@ def local() -> tuple[dict[str, Source], list[str]]:
     return read_index(folder) if root and (folder / INDEX).is_file() else ({}, [])
 
 
-def in_turn(sources: Iterable[Source]) -> list[Source]:
+def rounds(sources: Iterable[Source]) -> list[list[Source]]:
     """The smallest set of each group, then the second of each, ..., the smaller first."""
-    by_size = sorted(sources, key=lambda source: (source.counts[2], source.name))
-    earlier: dict[str, int] = {}
-    turns = []
-    for source in by_size:
-        earlier[source.group] = earlier.get(source.group, -1) + 1
-        turns.append(earlier[source.group])
-    order = sorted(range(len(by_size)), key=lambda i: (turns[i], i))
-    return [by_size[i] for i in order]
+    earlier: Counter[str] = Counter()
+    rounds_by_number: dict[int, list[Source]] = {}
+    for source in sorted(sources, key=lambda source: (source.counts[2], source.name)):
+        rounds_by_number.setdefault(earlier[source.group], []).append(source)
+        earlier[source.group] += 1
+    return [rounds_by_number[number] for number in sorted(rounds_by_number)]
 
 
 def table() -> pd.DataFrame:
