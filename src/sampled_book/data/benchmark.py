@@ -314,14 +314,7 @@ def write(
 ) -> None:
     """Write what :func:`ranks`, :func:`facts` and :func:`shares_above` read."""
     arrays: dict[str, Any] = {}
-    order = list(intervals)
-    if "recommenders" in provenance:  # those of the benchmark in its order, however they came
-        order = [label for label in RECOMMENDERS if label in intervals]
-        order += [label for label in intervals if label not in RECOMMENDERS]
-        named_facts = provenance["recommenders"]
-        provenance = {**provenance, "recommenders": {name: named_facts[name] for name in order}}
-    for recommender in order:
-        places = intervals[recommender]
+    for recommender, places in intervals.items():
         arrays["n_candidates"] = places.n_candidates
         arrays[f"{recommender}/n_better"] = places.n_better
         arrays[f"{recommender}/n_tied"] = places.n_tied
@@ -387,7 +380,17 @@ def run(
         else:
             known_facts.pop("processor seconds")
         provenance["recommenders"][recommender] = known_facts
+        intervals = _in_turn(intervals)
+        provenance["recommenders"] = _in_turn(provenance["recommenders"])
         write(name, intervals, provenance, shares, folder)
+
+
+def _in_turn(named: Mapping[str, Any]) -> dict[str, Any]:
+    """By recommender in the order of `RECOMMENDERS`, in whichever they came."""
+    turns = {name: turn for turn, name in enumerate(RECOMMENDERS)}
+    return {
+        name: named[name] for name in sorted(named, key=lambda name: turns.get(name, len(turns)))
+    }
 
 
 #: Facts that are the same where the same data were ranked.
