@@ -29,7 +29,7 @@ _PARTS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
 @dataclass(frozen=True)
-class Values:
+class CorpusValues:
     """Values of a metric for each position k and count x, and what they may be wrong by.
 
     Attributes
@@ -152,7 +152,7 @@ def values(
     positions: Sequence[int] | IntArray,
     n_queries: int,
     gamma: float | None = None,
-) -> tuple[Values, float]:
+) -> tuple[CorpusValues, float]:
     """Values for `positions`, and gamma.
 
     By default gamma is the part of :func:`~sampled_metrics.estimators.default_gamma` with the
@@ -163,7 +163,7 @@ def values(
     x = np.arange(n_sampled + 1)
     if metric.linear:  # exactly unbiased
         row = metric.unscaled(places[:, np.newaxis] + x * (n_others / n_sampled))
-        return Values(places, row, row, row), 0.0
+        return CorpusValues(places, row, row, row), 0.0
     counted = places if metric.cutoff is None else places[places <= metric.cutoff]
     jumps = counted[:0] if metric.cutoff is None else metric.cutoff + 1 - counted
     sampling = _Sampling(n_others, n_sampled, tuple(jumps.tolist()))
@@ -179,7 +179,7 @@ def values(
         middle[is_counted] = fitted
         low[is_counted] = fitted - sampling.cover(errors)
         high[is_counted] = fitted + sampling.cover(-errors)
-    return Values(places, middle, low, high), float(gamma or 0.0)
+    return CorpusValues(places, middle, low, high), float(gamma or 0.0)
 
 
 def _with_errors(

@@ -28,7 +28,7 @@ class Range(NamedTuple):
     warrant: str = ""
 
 
-def by_student(mean: UserMean, confidence: float) -> Range:
+def student_range(mean: UserMean, confidence: float) -> Range:
     """Student's interval, clipped to [0, 1], for AUC from n_above."""
     low, high = np.clip(mean.student(confidence)[:2], 0.0, 1.0).tolist()
     return Range(low, high, _confidence.NONE, _confidence.LARGE_SAMPLE)

@@ -66,7 +66,7 @@ class NAboveAnalysis(UniformAnalysis):
         if not self.request.identification or estimator != WEIGHTED:
             return {}, notes
         confidence = self.request.confidence
-        return {name: ranges.by_student(mean, confidence) for name, mean in means.items()}, notes
+        return {name: ranges.student_range(mean, confidence) for name, mean in means.items()}, notes
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, FIXED_NEGATIVES

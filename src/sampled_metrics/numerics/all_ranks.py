@@ -25,7 +25,7 @@ _SMALL = 1 << 15
 _RANKS = 1 << 13
 
 
-class Rows(Hashable, Protocol):
+class DesignRows(Hashable, Protocol):
     """The part of :class:`sampled_metrics.protocol.Design` that sums over ranks need."""
 
     @property
@@ -43,7 +43,7 @@ class AllRanks:
     `columns` are the outcomes kept; P is stored as a matrix or as Chebyshev coefficients.
     """
 
-    design: Rows
+    design: DesignRows
     columns: IntArray | slice
     _matrix: FloatArray | None = field(repr=False)
     _coefficients: FloatArray = field(repr=False)
@@ -119,7 +119,7 @@ class AllRanks:
             yield part, (2.0 * np.arange(part.start, part.stop) - self.pool) / self.pool
 
 
-def all_ranks(design: Rows) -> AllRanks:
+def all_ranks(design: DesignRows) -> AllRanks:
     """P at all ranks: a small one as a matrix, a large one as polynomials."""
     pool, outcomes = int(design.pool), design.n_outcomes
     if pool >= MOST_ITEMS:
@@ -134,7 +134,7 @@ def all_ranks(design: Rows) -> AllRanks:
     return AllRanks(design, slice(None), None, make(design))
 
 
-def _coefficients(design: Rows) -> FloatArray:
+def _coefficients(design: DesignRows) -> FloatArray:
     """Chebyshev coefficients of the columns of P; shape (outcomes, outcomes)."""
     count = design.n_outcomes
     angles = np.pi * (np.arange(count) + 0.5) / count

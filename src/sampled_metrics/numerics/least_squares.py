@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .._threads import one_thread
 from .._validate import FloatArray
-from .all_ranks import Rows
+from .all_ranks import DesignRows
 
 #: Entries of P held in memory at once.
 _BLOCK = 1 << 19
@@ -37,7 +37,7 @@ class WeightedRows:
 
     nodes: FloatArray
     weights: FloatArray
-    design: Rows
+    design: DesignRows
 
     @property
     def n_outcomes(self) -> int:

@@ -37,7 +37,7 @@ _DEVICE_ENTRIES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class TieBand:
     """The lowest and highest score that may tie with each instance's own score.
 
     A score within the band is tied, unless `settle` is given: for pairs of an instance (one in
@@ -50,7 +50,7 @@ class Band:
     settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
 
     @classmethod
-    def of(cls, own_scores: NDArray[Any], tolerance: float) -> Band:
+    def of(cls, own_scores: NDArray[Any], tolerance: float) -> TieBand:
         """Scores within a relative tolerance, rounded inwards.
 
         Bounds have the dtype of the scores, since mixed comparisons are slow.
@@ -99,7 +99,7 @@ def checked_scores(values: Any, rows: Any) -> Any:
 
 
 def count_blocks(
-    tiles: Callable[[slice], tuple[Band, Tile]],
+    tiles: Callable[[slice], tuple[TieBand, Tile]],
     places: IntArray,
     owners: IntArray,
     seen: sp.csr_array,
@@ -146,7 +146,7 @@ def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries
 
 def _count(
     tile: Tile,
-    band: Band,
+    band: TieBand,
     excluded: Entries,
     n_items: int,
     *,
@@ -229,7 +229,7 @@ def _by_tile(entries: Entries, n_tiles: int, width: int) -> list[Entries]:
     return [(row[start:stop], column[start:stop]) for start, stop in pairwise(edges)]
 
 
-def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) -> IntArray:
+def _count_on_device(tile: Tile, band: TieBand, excluded: Entries, n_items: int) -> IntArray:
     """Both counts of a block on its device; only counts are copied to the host."""
     n_rows = len(band.low)
     width = max(1, _DEVICE_ENTRIES // n_rows)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from .._validate import IntArray, real_scores
 from ..numerics.arrays import like, namespace, on_host
-from .counting import TILE, Band, Tile, checked_scores, count_blocks
+from .counting import TILE, TieBand, Tile, checked_scores, count_blocks
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals
 
@@ -87,12 +87,12 @@ def exact_ranks(
     checked_held_out(items, n_items, relative_tolerance)
     seen = as_csr(train, items.size, n_items)
 
-    def tiles(block: slice) -> tuple[Band, Tile]:
+    def tiles(block: slice) -> tuple[TieBand, Tile]:
         values = _block(blocks, block, n_items)
         xp = namespace(values) or np
         flat_index = like(np.arange(values.shape[0]) * n_items + items[block], values)
         own_scores = on_host(xp.take(xp.reshape(values, (-1,)), flat_index))
-        return Band.of(own_scores, relative_tolerance), lambda columns: values[:, columns]
+        return TieBand.of(own_scores, relative_tolerance), lambda columns: values[:, columns]
 
     size = max(1, _BLOCK_ENTRIES // max(1, n_items)), TILE[1]
     better, tied = count_blocks(tiles, items, np.arange(items.size), seen, size, example=first)
@@ -117,7 +117,7 @@ def score_counts(
     names = np.arange(seen.shape[0]) if names is None else names
     own_scores = real_scores(np.asarray(own_scores)[:, np.newaxis], names[owners])[:, 0]
 
-    def tiles(block: slice) -> tuple[Band, Tile]:
+    def tiles(block: slice) -> tuple[TieBand, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
         in_order = np.array_equal(place, np.arange(len(distinct)))
 
@@ -136,7 +136,7 @@ def score_counts(
             xp = namespace(values) or np
             return xp.take(values, like(place, values), axis=0)
 
-        return Band.of(own_scores[block], tolerance), tile
+        return TieBand.of(own_scores[block], tolerance), tile
 
     first = scores(np.arange(1), slice(0, 1))
     return count_blocks(tiles, places, owners, seen, TILE, example=first)

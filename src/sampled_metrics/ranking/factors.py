@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._validate import FloatArray, IntArray, real_scores
 from ..numerics.products import Bounds, doubt, exact_band, norms, radius, signs
 from . import kernels
-from .counting import FAST_TILE, TILE, Band, Tile, count_blocks
+from .counting import FAST_TILE, TILE, TieBand, Tile, count_blocks
 
 #: Factors copied at a time to settle pairs that rounding leaves undecided.
 _PAIR_ENTRIES = 2**16
@@ -42,7 +42,7 @@ def shard_counts(
     size = FAST_TILE if fast else TILE
     product = np.empty(math.prod(size), dtype=users.dtype)
 
-    def tiles(block: slice) -> tuple[Band, Tile]:
+    def tiles(block: slice) -> tuple[TieBand, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
         rows = users[distinct]
         in_order = np.array_equal(place, np.arange(len(rows)))
@@ -58,10 +58,10 @@ def shard_counts(
 
         pairs = np.ascontiguousarray(rows[place]), np.ascontiguousarray(own_factors[block])
         if tolerance or not bounds.safe:
-            return Band.of(_own_scores(*pairs), tolerance), tile
+            return TieBand.of(_own_scores(*pairs), tolerance), tile
         margin = _margin(*pairs, bounds, bounds.of_users[distinct][place])
         settle = _settling(*pairs, shard, fast)
-        return Band(*exact_band(*pairs, margin), margin > 0, settle), tile
+        return TieBand(*exact_band(*pairs, margin), margin > 0, settle), tile
 
     count = fast.count if fast else None
     return count_blocks(tiles, places, owners, seen, size, example=shard, fast=count)
