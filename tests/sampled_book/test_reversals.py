@@ -168,3 +168,46 @@ def test_the_command_resumes(tmp_path, monkeypatch, capsys):
     table = pd.read_csv(tmp_path / "reversals.csv.gz")
     assert table.groupby("data").size().tolist() == [80, 80]
     assert table["recommenders"].eq(3).all()
+
+
+def made_up(*rows):
+    """A table of counts from rows of data, group, m, estimator, pairs and reversed ones."""
+    columns = ["data", "group", "m", "estimator", "pairs", "reversed"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(metric="ap", level=0)
+
+
+def test_data_sets_whose_share_rises_are_counted_once():
+    table = made_up(
+        *(("a", "x", m, "naive", 10, count) for m, count in ((20, 3), (50, 4), (100, 5), (500, 1))),
+        *(("b", "x", m, "naive", 10, count) for m, count in ((500, 1), (20, 3), (50, 1))),
+        *(("c", "y", m, "naive", 5, count) for m, count in ((20, 0), (100, 1))),
+        ("c", "y", 500, "rank estimate", 5, 4),
+    )
+    assert reversals.rising(table).to_dict() == {"ap": 2}
+
+
+def test_corrections_are_compared_group_by_group():
+    table = made_up(
+        # 1/2 and 0, or 1/4 and 1/4: the same mean over the data sets of the group.
+        ("a", "x", 20, "naive", 4, 2), ("b", "x", 20, "naive", 8, 0),
+        ("a", "x", 20, "rank estimate", 4, 1), ("b", "x", 20, "rank estimate", 8, 2),
+        ("c", "y", 20, "naive", 3, 2), ("c", "y", 20, "rank estimate", 3, 1),
+        ("d", "z", 20, "naive", 3, 0), ("d", "z", 20, "rank estimate", 3, 1),
+        ("e", "w", 20, "naive", 3, 3), ("e", "w", 20, "rank estimate", 3, 0),
+        ("e", "w", 50, "naive", 3, 0), ("e", "w", 50, "rank estimate", 3, 3),
+    )  # fmt: skip
+    counts = reversals.against_reported(table, "ap", 20, "pairs", "rank estimate")
+    assert counts == {"fewer": 2, "equal": 1, "more": 1}
+
+
+def test_shares_of_groups_are_what_their_means_are_of(bundled):
+    cell = bundled[(bundled["metric"] == "ndcg@10") & (bundled["m"] == 100)]
+    by_hand: dict[str, list[Fraction]] = {}
+    for row in cell[cell["estimator"] == "naive"].itertuples():
+        by_hand.setdefault(row.group, []).append(Fraction(row.reversed, row.pairs))
+    means = {group: sum(parts) / len(parts) for group, parts in by_hand.items()}
+    found = reversals.by_group(bundled).loc["ndcg@10", 100]
+    assert found.to_dict() == pytest.approx({group: float(mean) for group, mean in means.items()})
+    mean = float(sum(means.values()) / len(means))
+    assert reversals.shares(bundled).loc["ndcg@10", 100] == pytest.approx(mean)

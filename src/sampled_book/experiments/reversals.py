@@ -130,18 +130,49 @@ def bundled(path: str | Path | None = None) -> pd.DataFrame:
     return table.assign(group=table["data"].map(groups))
 
 
-def shares(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.DataFrame:
-    """Share of reversed pairs by metric (rows) and number of negatives (columns), all data sets
-    counting alike within a group, and all groups alike; `kind` is one of `PAIRS`. Missing where the
-    estimates tell no pair apart, as Recall@50 among 20 negatives.
+def by_group(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.Series:
+    """Share of reversed pairs by metric, number of negatives and group, the data sets of a group
+    counting alike; `kind` is one of `PAIRS`. Missing where the estimates tell no pair apart, as
+    Recall@50 among 20 negatives.
     """
+    rows = _with_share(table, kind, estimator)
+    return rows.groupby(["metric", "m", "group"])["share"].mean()
+
+
+def _with_share(table: pd.DataFrame, kind: str, estimator: str) -> pd.DataFrame:
     reversed_name = "reversed" if kind == "pairs" else f"{kind}_reversed"
     is_counted = (table[kind] > 0) & (table["level"] < table["pairs"])
-    counted_pairs = table[is_counted & (table["estimator"] == estimator)]
-    share = counted_pairs[reversed_name] / counted_pairs[kind]
-    by_group = share.groupby([counted_pairs[c] for c in ("metric", "m", "group")]).mean()
-    by_metric = by_group.groupby(["metric", "m"]).mean().unstack("m")
+    rows = table[is_counted & (table["estimator"] == estimator)]
+    return rows.assign(share=rows[reversed_name] / rows[kind])
+
+
+def shares(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.DataFrame:
+    """Means of :func:`by_group` over the groups, by metric (rows) and number of negatives."""
+    by_metric = by_group(table, kind, estimator).groupby(["metric", "m"]).mean().unstack("m")
     return by_metric.reindex([name for name in METRICS if name in by_metric.index])
+
+
+def rising(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.Series:
+    """In how many data sets the share rises from a number of negatives to the next, by metric."""
+    rows = _with_share(table, kind, estimator).sort_values("m")
+    steps = rows.groupby(["metric", "data"])["share"].diff()
+    is_rising = (steps > _ROUNDING).groupby([rows["metric"], rows["data"]]).any()
+    return is_rising.groupby("metric").sum()
+
+
+def against_reported(
+    table: pd.DataFrame, metric_name: str, n_negatives: int, kind: str, estimator: str
+) -> dict[str, int]:
+    """In how many groups an estimator reverses a smaller share of pairs than the reported value
+    does, as large a one, and a larger one: fewer, equal and more.
+    """
+    corrected, reported = (
+        by_group(table, kind, label).loc[metric_name, n_negatives] for label in (estimator, "naive")
+    )
+    gains = reported - corrected
+    counts = {"fewer": gains > _ROUNDING, "equal": gains.abs() <= _ROUNDING}
+    counts["more"] = gains < -_ROUNDING
+    return {name: int(part.sum()) for name, part in counts.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

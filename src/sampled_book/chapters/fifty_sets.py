@@ -1,0 +1,204 @@
+"""Tables, text values and the figure of the appendix on how often sampling misleads."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sampled_metrics import metric
+
+from ..data import sources
+from ..display import figures
+from ..display.tables import Frame, Lookup, Table, Texts
+from ..experiments import evidence, reversals
+from ..experiments.reversals import SIZES
+
+#: The pairs that are counted, in the words of a table.
+KINDS = {
+    "pairs": "All pairs",
+    "wide": f"Pairs that differ by more than {reversals.WIDE:.0%}",
+    "neighbours": "Neighbours",
+}
+#: The same where space is short, by gap.
+SHORT = {"wide": "Differ > 10%", "pairs": "All pairs", "neighbours": "Neighbours"}
+#: Metrics and numbers of negatives whose reports tell recommenders apart, and may be misled.
+MISLED = [name for name in reversals.METRICS if name not in ("auc", "recall@50")]
+#: The correction that stands for the others in the figure and the text.
+BEST = evidence.FITTED_PRIOR
+_WORDS = {"naive": "reported value"}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) -> Texts:
+    """What the text says of one metric and number of negatives.
+
+    >>> texts(reversals.bundled())["mislead-metric"]
+    'NDCG@10'
+    """
+    by_source = reversals.by_group(table).loc[metric_name, n_negatives]
+    cell = table[(table["m"] == n_negatives) & (table["metric"] == metric_name)]
+    recommenders = cell["recommenders"]
+    found: Texts = {
+        "mislead-metric": metric(metric_name).label,
+        "mislead-m": f"{n_negatives:,}",
+        "mislead-sets": f"{cell['data'].nunique()}",
+        "mislead-sources": f"{by_source.size}",
+        "mislead-recommenders": f"{recommenders.min()} to {recommenders.max()}",
+        "mislead-least": _percent(by_source.min()),
+        "mislead-median": _percent(by_source.median()),
+        "mislead-most": _percent(by_source.max()),
+        "mislead-error": f"{100 * by_source.sem():.1f}",
+    }
+    for kind in reversals.PAIRS:
+        for key, label in (("", "naive"), ("-best", BEST)):
+            means: Frame = reversals.shares(table, kind, label)
+            found[f"mislead-{kind}{key}"] = _percent(means.loc[metric_name, n_negatives])
+    compared = reversals.against_reported(table, metric_name, n_negatives, "pairs", BEST)
+    return found | {f"mislead-{name}": str(count) for name, count in compared.items()}
+
+
+def claims_texts(table: Frame, n_negatives: int = 100) -> Texts:
+    """What the text says of more negatives, and of the order of the metrics.
+
+    >>> claims_texts(reversals.bundled())["mislead-order"].split(", ")[0]
+    'AUC'
+    """
+    means = reversals.shares(table)
+    biased = means.drop("auc")
+    is_falling = (biased.diff(axis=1).fillna(0.0) <= 0).all(axis=1)
+    counts = reversals.rising(table).drop("auc")
+    shares = means[n_negatives].sort_values(kind="stable")
+    labels = {name: metric(name).label for name in means.index}
+    by_size = table.groupby("m")["data"].nunique()
+    return {
+        "mislead-falling": str(int(is_falling.sum())),
+        "mislead-biased": str(len(biased)),
+        "mislead-rising-least": f"{counts.min()}",
+        "mislead-rising-most": f"{counts.max()}",
+        "mislead-largest-m": f"{max(SIZES):,}",
+        "mislead-largest-m-sets": str(by_size[max(SIZES)]),
+        "mislead-all-sets": str(by_size.max()),
+        "mislead-users": f"{sources.MOST_USERS:,}",
+        "mislead-order": ", ".join(labels[name] for name in shares.index),
+        **{f"mislead-{name}": _percent(shares[name]) for name in ("recall@50", "recall@1", "ap")},
+    }
+
+
+def lookup(table: Frame) -> Lookup:
+    """Share of reversed pairs by metric and number of negatives, a table for each kind of pair.
+
+    >>> list(lookup(reversals.bundled()).tables)
+    [('All pairs',), ('Pairs that differ by more than 10%',), ('Neighbours',)]
+    """
+    tables: dict[tuple[str, ...], Table] = {}
+    n_sets, n_sources = table["data"].nunique(), table["group"].nunique()
+    for kind, words in KINDS.items():
+        means = reversals.shares(table, kind)
+        columns: dict[str, object] = {"Metric": [metric(name).label for name in means.index]}
+        columns |= {f"m = {m:,}": means[m].to_numpy() for m in means.columns}
+        columns["Rises in"] = reversals.rising(table, kind).reindex(means.index).to_numpy()
+        caption = (
+            f"{words}: share in the wrong order in expectation, by metric and number of negatives "
+            f"m. Means over {n_sources} sources with {n_sets} data sets. Rises in: data sets where "
+            "some larger m has a larger share than the one before."
+        )
+        formats = {name: ".1%" for name in columns if name.startswith("m =")}
+        tables[(words,)] = Table(pd.DataFrame(columns), "", caption, formats)
+    return Lookup("mislead-lookup", ["Pairs"], tables)
+
+
+def corrections_table(table: Frame, metric_name: str, n_negatives: int) -> Frame:
+    """Shares of reversed pairs of each correction, and in how many sources it reverses a smaller
+    share of all pairs than the reported value does, as large a one, and a larger one.
+
+    >>> corrections_table(reversals.bundled(), "ndcg@10", 100)["Value"].tolist()[:2]
+    ['reported value', 'rank estimate']
+    """
+    rows = []
+    for label in reversals.ESTIMATORS:
+        row: dict[str, object] = {"Value": _WORDS.get(label, label)}
+        for kind, words in SHORT.items():
+            row[words] = reversals.shares(table, kind, label).loc[metric_name, n_negatives]
+        counts = reversals.against_reported(table, metric_name, n_negatives, "pairs", label)
+        row["Fewer, equal, more"] = ", ".join(map(str, counts.values()))
+        rows.append(row)
+    rows[0]["Fewer, equal, more"] = ""
+    return pd.DataFrame(rows)
+
+
+def one_evaluation(pairs: Frame, n_negatives: int = 100) -> Frame:
+    """How often the expected order is wrong, and how often that of one evaluation is, on the same
+    pairs: those of :func:`~sampled_book.experiments.evidence.bundled`, data sets counting alike.
+
+    >>> one_evaluation(evidence.bundled("pairs", ["lastfm"]))["Value"].tolist()[-1]
+    'bias-variance, fitted prior'
+    """
+    drawn = pairs[(pairs["m"] == n_negatives) & ~pairs["replacement"]]
+    settled = evidence.settled_pairs(drawn)
+    settled = settled.assign(reversed=settled["exact"] * settled["expected"] < 0)
+    by_set = settled.groupby(["estimator", "metric", "data"])[["reversed", "wrong"]].mean()
+    means = by_set.groupby(["estimator", "metric"]).mean().unstack("metric")
+    columns: dict[str, object] = {"Value": [_WORDS.get(x, x) for x in reversals.ESTIMATORS]}
+    for name in evidence.JUDGED:
+        for key, words in (("reversed", "expected"), ("wrong", "one evaluation")):
+            values = means[key, name].reindex(list(reversals.ESTIMATORS))
+            columns[f"{metric(name).label}, {words}"] = values.to_numpy()
+    return pd.DataFrame(columns)
+
+
+def sets_table(table: Frame, metric_name: str, n_negatives: int) -> Frame:
+    """Each data set: its source, users, items and recommenders, and how many pairs are reversed.
+
+    >>> sets_table(reversals.bundled(), "ndcg@10", 100).columns.tolist()[:3]
+    ['Data', 'Source', 'Users']
+    """
+    is_cell = (table["metric"] == metric_name) & (table["m"] == n_negatives)
+    cell = table[is_cell & (table["estimator"] == "naive")].set_index("data")
+    known = sources.table().set_index("name").loc[cell.index]
+    found = {
+        "Data": cell.index,
+        "Source": cell["group"],
+        "Users": known["users"],
+        "Items": known["items"],
+        "Recommenders": cell["recommenders"],
+        "Pairs": cell["pairs"],
+        "Reversed": cell["reversed"],
+    }
+    return pd.DataFrame(found).sort_values(["Source", "Data"])
+
+
+def plot(table: Frame, metric_name: str) -> Figure:
+    """Plot the share of reversed pairs against the number of negatives, for the reported value and
+    for the correction `BEST`: means over sources, and all pairs of each source in light grey.
+
+    >>> figure = plot(reversals.bundled(), "ndcg@10")
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['all pairs', 'differ > 10%', 'neighbours']
+    """
+    figure, axes = figures.panels(1, 2, height=4.0, sharey=True)
+    words = {kind: SHORT[kind].lower() for kind in reversals.PAIRS}
+    looks = figures.greys(words.values())
+    for ax, label, title in zip(axes, ("naive", BEST), ("reported", "corrected"), strict=True):
+        by_source = reversals.by_group(table, "pairs", label).loc[metric_name].unstack("m")
+        ax.plot(by_source.columns, 100 * by_source.T, color="#cfcfcf", linewidth=0.8, zorder=0)
+        means = {
+            words[kind]: 100 * reversals.shares(table, kind, label).loc[metric_name]
+            for kind in reversals.PAIRS
+        }
+        for name, look in looks.items():
+            ax.plot(SIZES, means[name].reindex(SIZES), ms=6, **look)
+        ax.set(xscale="log", title=title, xlabel="negatives", ylim=(0, None))
+        ax.set_xticks(SIZES, [f"{m:,}" for m in SIZES], fontsize=10)
+        ax.minorticks_off()
+        if label == "naive":
+            # Halfway between two marks, and beside the line.
+            rise = 0.045 * ax.get_ylim()[1]
+            shift = {name: -rise if name == words["wide"] else rise for name in means}
+            between = pd.DataFrame(means).loc[[100, 500]].mean()
+            halfway = {name: [between[name] + shift[name]] for name in means}
+            figures.on_gaps(ax, [(100 * 500) ** 0.5], halfway, looks, fontsize=10)
+    axes[0].set_ylabel("pairs in the wrong order, percent")
+    return figure

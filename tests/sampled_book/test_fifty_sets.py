@@ -1,0 +1,111 @@
+"""What the appendix on how often sampling misleads says, in numbers and in words."""
+
+import re
+from statistics import mean, median, stdev
+
+import pandas as pd
+import pytest
+
+from sampled_book.chapters import fifty_sets as chapter
+from sampled_book.data import benchmark
+from sampled_book.experiments import evidence, reversals
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return reversals.bundled()
+
+
+def shares_by_source(table, kind, estimator):
+    """Shares of NDCG@10 with 100 negatives, source by source, in plain Python."""
+    column = "reversed" if kind == "pairs" else f"{kind}_reversed"
+    parts: dict[str, list[float]] = {}
+    for row in table.to_dict("records"):
+        if (row["metric"], row["m"], row["estimator"]) == ("ndcg@10", 100, estimator):
+            parts.setdefault(row["group"], []).append(row[column] / row[kind])
+    return {source: mean(values) for source, values in parts.items()}
+
+
+def test_the_sentence_that_is_quoted(bundled):
+    texts = chapter.texts(bundled)
+    for kind in reversals.PAIRS:
+        for key, estimator in (("", "naive"), ("-best", chapter.BEST)):
+            share = mean(shares_by_source(bundled, kind, estimator).values())
+            assert texts[f"mislead-{kind}{key}"] == f"{100 * share:.1f}%"
+    values = list(shares_by_source(bundled, "pairs", "naive").values())
+    assert texts["mislead-sources"] == str(len(values)) == str(bundled["group"].nunique())
+    assert texts["mislead-sets"] == str(bundled["data"].nunique())
+    for key, value in (("least", min(values)), ("median", median(values)), ("most", max(values))):
+        assert texts[f"mislead-{key}"] == f"{100 * value:.1f}%"
+    error = stdev(values) / len(values) ** 0.5
+    assert texts["mislead-error"] == f"{100 * error:.1f}"
+    counts = [int(texts[f"mislead-{name}"]) for name in ("fewer", "equal", "more")]
+    assert sum(counts) == len(values)
+
+
+def test_what_the_text_says_in_words_holds_in_the_table(bundled):
+    """These sentences have no number in them that would change with the data."""
+    means = {kind: reversals.shares(bundled, kind) for kind in reversals.PAIRS}
+    reported = means["pairs"][100]
+    # More negatives are better on average, of nearly all metrics.
+    texts = chapter.claims_texts(bundled)
+    assert int(texts["mislead-falling"]) > 0.6 * int(texts["mislead-biased"])
+    assert int(texts["mislead-rising-most"]) > 0
+    # Apart from AUC, metrics that reward the first place most do not suffer most.
+    assert reported["auc"] == 0
+    assert max(reported["ap"], reported["recall@1"]) < reported["recall@10"]
+    assert reported.idxmax() == "recall@50"
+    # Correcting improves the order of wide pairs, all pairs and neighbours.
+    for kind in reversals.PAIRS:
+        corrected = reversals.shares(bundled, kind, chapter.BEST)
+        assert corrected.loc["ndcg@10", 100] < means[kind].loc["ndcg@10", 100]
+    # The figure's three lines, from above.
+    order = [means[kind].loc["ndcg@10"] for kind in ("neighbours", "pairs", "wide")]
+    assert (order[0] > order[1]).all()
+    assert (order[1] > order[2]).all()
+
+
+def test_one_evaluation_is_the_appendix_on_all_corrections():
+    pairs = evidence.bundled("pairs", list(benchmark.DATA))
+    table = chapter.one_evaluation(pairs).set_index("Value")
+    summary = evidence.by_correction(evidence.bundled("errors", list(benchmark.DATA)), pairs)
+    is_cell = (summary["metric"] == "recall@10") & (summary["m"] == 100) & ~summary["replacement"]
+    wrong = summary[is_cell].groupby("estimator")["wrong"].mean()
+    for label, name in (("naive", "reported value"), (chapter.BEST, chapter.BEST)):
+        row = table.loc[name]
+        assert row["Recall@10, one evaluation"] == pytest.approx(wrong[label])
+        # The page: noise adds little to the errors of reported values, and more to corrected ones.
+        for metric_name in ("Recall@10", "NDCG@10"):
+            expected, once = row[f"{metric_name}, expected"], row[f"{metric_name}, one evaluation"]
+            assert (once - expected < 0.01) == (label == "naive")
+            assert once <= table.loc["reported value", f"{metric_name}, one evaluation"]
+
+
+def test_expected_orders_of_a_made_up_pair():
+    rows = {"data": "a", "metric": "recall@10", "estimator": "naive", "m": 100, "users": 9}
+    rows |= {"replacement": False}
+    first = rows | {"exact": 0.1, "expected": -0.2, "wrong": 0.75}
+    second = rows | {"exact": -0.1, "expected": -0.2, "wrong": 0.25}
+    few_users = first | {"users": 1}
+    other = first | {"data": "b"}
+    table = pd.DataFrame([first, second, few_users, other, first | {"metric": "ndcg@10"}])
+    row = chapter.one_evaluation(table).iloc[0]
+    assert row["Recall@10, expected"] == (0.5 + 1) / 2
+    assert row["Recall@10, one evaluation"] == (0.5 + 0.75) / 2
+
+
+def test_the_table_to_look_up_has_every_metric_and_size(bundled):
+    lookup = chapter.lookup(bundled)
+    assert len(lookup.tables) == len(reversals.PAIRS)
+    for table in lookup.tables.values():
+        assert len(table.frame) == len(reversals.METRICS)
+        assert [x for x in table.frame.columns if x.startswith("m =")][-1] == "m = 1,000"
+    html = lookup._repr_html_()
+    share = chapter.texts(bundled)["mislead-pairs"]
+    assert re.search(rf"<td>NDCG@10</td>(\s*<td>[\d.%]+</td>){{2}}\s*<td>{share}</td>", html)
+
+
+def test_every_data_set_is_listed_once(bundled):
+    table = chapter.sets_table(bundled, "ndcg@10", 100)
+    assert sorted(table["Data"]) == sorted(bundled["data"].unique())
+    assert (table["Reversed"] <= table["Pairs"]).all()
