@@ -33,6 +33,7 @@
 #   make benchmark-ranks  the ranks of the benchmark, hours on two cores; resumes
 #                   (ARGS='--jobs 2' for two data sets at a time;
 #                   ARGS='--data FOLDER --output ranks' for data sets of your own;
+#                   ARGS='--untuned --output untuned' for the first setting of each grid;
 #                   ARGS=--check to compare some)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the

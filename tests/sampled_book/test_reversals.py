@@ -170,6 +170,18 @@ def test_the_command_resumes(tmp_path, monkeypatch, capsys):
     assert table["recommenders"].eq(3).all()
 
 
+def test_untuned_recommenders_have_a_table_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reversals, "SIZES", (2,))
+    facts = {"recommenders": {name: {} for name in TOY}}
+    arguments = ["--ranks", str(tmp_path), "--output", str(tmp_path)]
+    benchmark.write("one", TOY, facts | {"untuned": True}, {}, tmp_path)
+    assert reversals.main(arguments) == 0
+    assert [path.name for path in tmp_path.glob("*.csv.gz")] == ["reversals_untuned.csv.gz"]
+    benchmark.write("two", TOY, facts, {}, tmp_path)
+    assert reversals.main(arguments) == 2
+    assert "must hold tuned or untuned recommenders, got both" in capsys.readouterr().err
+
+
 def made_up(*rows):
     """A table of counts from rows of data, group, m, estimator, pairs and reversed ones."""
     columns = ["data", "group", "m", "estimator", "pairs", "reversed"]

@@ -139,6 +139,42 @@ def test_an_interrupted_run_resumes_and_gives_the_same_bytes(folder, few, monkey
     assert len(calls) == 3 + 3
 
 
+def test_untuned_recommenders_have_the_first_setting_and_the_same_users(folder, few, capsys):
+    assert command(folder) == 0
+    tuned, out = folder.parent / "out", folder.parent / "untuned"
+    arguments = ["--data", str(folder), "--untuned", "--output", str(out)]
+    assert benchmark.main(arguments) == 0
+    whole = bytes_in(out)
+    for name in ("shop", "films"):
+        facts = benchmark.facts(name, out)
+        assert facts["untuned"]
+        assert facts["command"].endswith(f"--data {name} --untuned")
+        assert "tuned on users" not in facts
+        settings = {key: part["settings"] for key, part in facts["recommenders"].items()}
+        assert settings["RP3beta"] == {"alpha": 0.6, "beta": 0.2}
+        assert all(not part["validation ndcg@10"] for part in facts["recommenders"].values())
+        ranks = [benchmark.ranks(name, path)["Popular"] for path in (tuned, out)]
+        assert ranks[0].n_better.tolist() == ranks[1].n_better.tolist()
+    source = sources.read_index(folder)[0]["films"].read()
+    fresh, *_ = benchmark.compute(RECOMMENDERS["RP3beta"], source, {"alpha": 0.6, "beta": 0.2})
+    assert benchmark.ranks("films", out)["RP3beta"].n_better.tolist() == fresh.n_better.tolist()
+    capsys.readouterr()
+    assert benchmark.main(arguments) == 0  # all is there
+    assert capsys.readouterr().out == ""
+    assert bytes_in(out) == whole
+
+
+def test_tuned_and_untuned_ranks_have_a_folder_each(folder, few, capsys):
+    assert command(folder) == 0
+    before = bytes_in(folder.parent / "out")
+    assert command(folder, "--untuned") == 2
+    assert "must hold untuned recommenders only, got tuned ones on" in capsys.readouterr().err
+    assert bytes_in(folder.parent / "out") == before
+    with pytest.raises(SystemExit):
+        benchmark.main(["--untuned"])
+    assert "give an --output folder for --untuned" in capsys.readouterr().err
+
+
 def test_a_run_may_be_interrupted_between_two_files(folder, few, monkeypatch):
     assert command(folder) == 0
     whole = bytes_in(folder.parent / "out")

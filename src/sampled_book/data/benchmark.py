@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product
@@ -343,6 +344,7 @@ def run(
     command: str,
     tell: Callable[[str], object],
     recommenders: Iterable[str] | None = None,
+    untuned: bool = False,
 ) -> None:
     """Compute the ranks of a data set, each recommender's being written as it comes.
 
@@ -351,9 +353,15 @@ def run(
     """
     intervals: dict[str, RankIntervals] = {}
     shares: dict[str, pd.DataFrame] = {}
-    provenance = described(data, command)
+    provenance = described(data, command, untuned)
     if (folder / f"{name}.json").exists():
         old = facts(name, folder)
+        if old.get("untuned", False) != untuned:
+            kinds = ("untuned", "tuned") if untuned else ("tuned", "untuned")
+            raise ValueError(
+                f"{folder} must hold {kinds[0]} recommenders only, got {kinds[1]} ones on {name}: "
+                "give another --output folder"
+            )
         if all(old.get(key) == provenance[key] for key in _DATA_FACTS if key in provenance):
             old_intervals, provenance["recommenders"] = ranks(name, folder), old["recommenders"]
             intervals = {label: old_intervals[label] for label in provenance["recommenders"]}
@@ -364,6 +372,8 @@ def run(
             }
     for recommender in RECOMMENDERS if recommenders is None else recommenders:
         entry = RECOMMENDERS[recommender]
+        if untuned:
+            entry = entry.untuned()
         if not entry.takes(data):
             continue
         grid = {setting: list(values) for setting, values in entry.grid_for(data).items()}
@@ -397,8 +407,9 @@ def _in_turn(named: Mapping[str, Any]) -> dict[str, Any]:
 _DATA_FACTS = ("users", "items", "interactions", "in order", "ranked users")
 
 
-def described(data: Sequences, command: str) -> dict[str, Any]:
+def described(data: Sequences, command: str, untuned: bool = False) -> dict[str, Any]:
     """How ranks of a data set come about, before any are there."""
+    tuning: dict[str, Any] = {"untuned": True} if untuned else {"tuned on users": TUNED_ON}
     ranked = {} if data.n_ranked is None else {"ranked users": min(data.n_ranked, data.n_users)}
     return {
         **shape(data),
@@ -406,7 +417,7 @@ def described(data: Sequences, command: str) -> dict[str, Any]:
         "command": command,
         "seed": SEED,
         "in order": data.in_order,
-        "tuned on users": TUNED_ON,
+        **tuning,
         "python": platform.python_version(),
         "versions": {label: version(label) for label in ("numpy", "scipy", "implicit", "lenskit")},
         "recommenders": {},
@@ -496,7 +507,9 @@ def _chosen(
 _HEAVY_ITEMS = 15_000
 
 
-def _rank_source(folder: Path, source: sources.Source, recommenders: Sequence[str]) -> str:
+def _rank_source(
+    folder: Path, untuned: bool, source: sources.Source, recommenders: Sequence[str]
+) -> str:
     """Compute the ranks of one source; why it cannot be read, or nothing."""
     from threadpoolctl import threadpool_limits  # on any number of threads the same rounding
 
@@ -506,38 +519,43 @@ def _rank_source(folder: Path, source: sources.Source, recommenders: Sequence[st
             left_out = source.counts[0] - data.n_users
             if left_out:
                 print(f"{source.name}: {left_out:,} users with fewer than three items left out")
-            command = f"python -m {NAME} --data {source.name}"
-            run(source.name, data, folder, command, partial(print, flush=True), recommenders)
+            command = f"python -m {NAME} --data {source.name}{' --untuned' * untuned}"
+            tell = partial(print, flush=True)
+            run(source.name, data, folder, command, tell, recommenders, untuned)
     except (OSError, ValueError) as problem:
         return str(problem)
     return ""
 
 
-def _rank_sources(chosen: Iterable[sources.Source], folder: Path, jobs: int) -> list[str]:
+def _rank_sources(
+    chosen: Iterable[sources.Source], folder: Path, jobs: int, untuned: bool
+) -> list[str]:
     """Compute the ranks of sources, one set of each group first; a sentence for each that cannot
     be read.
     """
     problems: dict[str, str] = {}
+    rank = partial(_rank_source, folder, untuned)
     early = [name for name in RECOMMENDERS if name != "EASE"]
     for part in sources.rounds(chosen):
         late = [source for source in part if source.counts[1] > EASE_ITEMS]
         tasks = [(source, early if source in late else list(RECOMMENDERS)) for source in part]
-        problems |= _rank_each(tasks, folder, jobs)
+        problems |= _rank_each(tasks, rank, jobs)
         for is_heavy, at_a_time in ((False, jobs), (True, 1)):
             tasks = [
                 (source, ["EASE"])
                 for source in late
                 if (source.counts[1] > _HEAVY_ITEMS) == is_heavy and source.name not in problems
             ]
-            problems |= _rank_each(tasks, folder, at_a_time)
+            problems |= _rank_each(tasks, rank, at_a_time)
     return list(problems.values())
 
 
 def _rank_each(
-    tasks: Sequence[tuple[sources.Source, Sequence[str]]], folder: Path, jobs: int
+    tasks: Sequence[tuple[sources.Source, Sequence[str]]],
+    rank: Callable[[sources.Source, Sequence[str]], str],
+    jobs: int,
 ) -> dict[str, str]:
     """Compute the ranks of sources by some recommenders; why some could not be read, by name."""
-    rank = partial(_rank_source, folder)
     if jobs == 1:
         messages = [rank(*task) for task in tasks]
     else:
@@ -565,8 +583,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=int, default=1, help="data sets of that folder at a time; default: 1"
     )
+    parser.add_argument(
+        "--untuned",
+        action="store_true",
+        help="take the first value of each setting, and tune nothing",
+    )
     options = parser.parse_args(arguments)
     folder = options.output or BUNDLE
+    if options.untuned and options.output is None:
+        parser.error("give an --output folder for --untuned: the package holds tuned recommenders")
 
     def write() -> None:
         readers, found, is_bundled, problems = _chosen(options.data)
@@ -574,8 +599,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error("give an --output folder for data sets other than the package's")
         command = " ".join([f"python -m {NAME}", *arguments])
         for name, read in readers.items():
-            run(name, read(), folder, command, partial(print, flush=True))
-        problems += _rank_sources(found.values(), folder, options.jobs)
+            data = read()
+            if options.untuned:  # all users all the same, without shares above and seconds
+                data = replace(data, n_ranked=data.n_users)
+            tell = partial(print, flush=True)
+            run(name, data, folder, command, tell, untuned=options.untuned)
+        problems += _rank_sources(found.values(), folder, options.jobs, options.untuned)
         if problems:
             raise ValueError("; ".join(problems))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,6 +213,15 @@ class Entry:
         """The values that are tried on a data set."""
         is_small = data.n_ranked is None or data.items.size <= LARGE
         return self.grid if self.small_grid is None or is_small else self.small_grid
+
+    def untuned(self) -> Entry:
+        """The same recommender with the first value of each setting, on every data set.
+
+        >>> RECOMMENDERS["RP3beta"].untuned().grid
+        {'alpha': (0.6,), 'beta': (0.2,)}
+        """
+        first = {setting: (values[0],) for setting, values in self.grid.items()}
+        return replace(self, grid=first, small_grid=None)
 
     def takes(self, data: Sequences) -> bool:
         """Whether it can be computed: the order in time is known, and items are not too many."""

@@ -35,6 +35,8 @@ SIZES = (20, 50, 100, 500, 1000)
 #: The reported value, and corrections of it.
 ESTIMATORS = ("naive", "rank estimate", "bias-variance", evidence.FITTED_PRIOR)
 FILE = benchmark.BUNDLE / "evidence" / "reversals.csv.gz"
+#: The same for recommenders that were not tuned, whose ranks are not bundled.
+UNTUNED = FILE.with_name("reversals_untuned.csv.gz")
 #: Two exact values differ widely if they differ by more than this part of the larger.
 WIDE = 0.1
 #: Differences of means below this are none.
@@ -176,7 +178,8 @@ def against_reported(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Count reversed pairs of every data set whose ranks are there, and write the table.
+    """Count reversed pairs of every data set whose ranks are there, and write the table; ranks of
+    untuned recommenders have a table apart.
 
     The exit status is 2 if there are no ranks.
     """
@@ -184,7 +187,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
     arguments = parser.parse_args(argv)
     folder = arguments.ranks or benchmark.BUNDLE
-    output = (arguments.output or FILE.parent) / FILE.name
 
     def write() -> list[Path]:
         names = sorted(path.stem for path in folder.glob("*.npz"))
@@ -192,6 +194,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise FileNotFoundError(
                 f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
             )
+        untuned = {bool(benchmark.facts(name, folder).get("untuned")) for name in names}
+        if len(untuned) > 1:
+            raise ValueError(
+                f"{folder} must hold tuned or untuned recommenders, got both: keep them apart"
+            )
+        file = UNTUNED if untuned.pop() else FILE
+        output = (arguments.output or file.parent) / file.name
         tables: dict[str, pd.DataFrame] = {}
         if output.exists():
             tables = {str(k): part for k, part in pd.read_csv(output).groupby("data")}
