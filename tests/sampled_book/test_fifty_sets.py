@@ -109,3 +109,20 @@ def test_every_data_set_is_listed_once(bundled):
     table = chapter.sets_table(bundled, "ndcg@10", 100)
     assert sorted(table["Data"]) == sorted(bundled["data"].unique())
     assert (table["Reversed"] <= table["Pairs"]).all()
+
+
+def test_tuned_and_untuned_recommenders_are_compared_on_the_same_data_sets(bundled):
+    untuned = reversals.bundled(reversals.UNTUNED)
+    assert set(untuned["data"]) <= set(bundled["data"])
+    table = chapter.tuning_table(bundled, untuned, "ndcg@10", 100)
+    assert table["Recommenders"].tolist() == ["tuned", "untuned"] * 2
+    same = bundled[bundled["data"].isin(untuned["data"])]
+    rows = iter(table.to_dict("records"))
+    for estimator in ("naive", chapter.BEST):
+        for counts in (same, untuned):
+            row = next(rows)
+            for kind, column in chapter.SHORT.items():
+                expected = mean(shares_by_source(counts, kind, estimator).values())
+                assert row[column] == pytest.approx(expected)
+    recommenders = [t[t["m"] == 100].groupby("data")["recommenders"].max() for t in (same, untuned)]
+    assert recommenders[0].to_dict() == recommenders[1].to_dict()

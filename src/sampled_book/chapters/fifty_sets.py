@@ -149,6 +149,24 @@ def one_evaluation(pairs: Frame, n_negatives: int = 100) -> Frame:
     return pd.DataFrame(columns)
 
 
+def tuning_table(tuned: Frame, untuned: Frame, metric_name: str, n_negatives: int) -> Frame:
+    """Shares of reversed pairs of tuned and of untuned recommenders, on the data sets of both.
+
+    >>> table = reversals.bundled()
+    >>> tuning_table(table, table, "ndcg@10", 100)["Value"].tolist()[:2]
+    ['reported value', 'reported value']
+    """
+    rows = []
+    for label in ("naive", BEST):
+        for words, table, other in (("tuned", tuned, untuned), ("untuned", untuned, tuned)):
+            part = table[table["data"].isin(other["data"])]
+            row: dict[str, object] = {"Value": _WORDS.get(label, label), "Recommenders": words}
+            for kind, name in SHORT.items():
+                row[name] = reversals.shares(part, kind, label).loc[metric_name, n_negatives]
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def sets_table(table: Frame, metric_name: str, n_negatives: int) -> Frame:
     """Each data set: its source, users, items and recommenders, and how many pairs are reversed.
 

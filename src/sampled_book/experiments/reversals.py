@@ -3,7 +3,8 @@
 The exact ranks of :mod:`sampled_book.data.benchmark` give the expectation of every reported and
 corrected metric, so nothing is drawn. ``python -m sampled_book.experiments.reversals`` counts, for
 each data set, metric and number of uniform negatives, the pairs whose expected order is the reverse
-of the exact one; it resumes, and :func:`bundled` reads what it wrote.
+of the exact one; it resumes, and :func:`bundled` reads what it wrote. With ``--ranks FOLDER`` it
+counts in the ranks that ``python -m sampled_book.data.benchmark --untuned --output FOLDER`` wrote.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SIZES = (20, 50, 100, 500, 1000)
 #: The reported value, and corrections of it.
 ESTIMATORS = ("naive", "rank estimate", "bias-variance", evidence.FITTED_PRIOR)
 FILE = benchmark.BUNDLE / "evidence" / "reversals.csv.gz"
-#: The same for recommenders that were not tuned, whose ranks are not bundled.
+#: The same for recommenders that were not tuned, whose ranks are not bundled; of fewer data sets.
 UNTUNED = FILE.with_name("reversals_untuned.csv.gz")
 #: Two exact values differ widely if they differ by more than this part of the larger.
 WIDE = 0.1
