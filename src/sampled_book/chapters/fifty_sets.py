@@ -212,11 +212,10 @@ def plot(table: Frame, metric_name: str) -> Figure:
         ax.set_xticks(SIZES, [f"{m:,}" for m in SIZES], fontsize=10)
         ax.minorticks_off()
         if label == "naive":
-            # Halfway between two marks, and beside the line.
-            rise = 0.045 * ax.get_ylim()[1]
-            shift = {name: -rise if name == words["wide"] else rise for name in means}
-            between = pd.DataFrame(means).loc[[100, 500]].mean()
-            halfway = {name: [between[name] + shift[name]] for name in means}
-            figures.on_gaps(ax, [(100 * 500) ** 0.5], halfway, looks, fontsize=10)
+            for name, line in means.items():  # on the side that a falling line leaves free
+                is_below = name == words["wide"]
+                place, sides = (500, ("right", "top")) if is_below else (100, ("left", "bottom"))
+                style = dict(zip(("ha", "va"), sides, strict=True)) | {"fontweight": "bold"}
+                ax.text(place, line[place], name, color=looks[name]["color"], fontsize=10, **style)
     axes[0].set_ylabel("pairs in the wrong order, percent")
     return figure
