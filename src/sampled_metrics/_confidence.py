@@ -24,12 +24,6 @@ LARGE_SAMPLE = "large sample"
 TRACK_RECORD = "track record"
 #: What a track record assumes.
 LIKE_BENCHMARK = "recommenders and data are like the benchmark's"
-#: Whose track record it is, in short and in full.
-RECORD = "64 recommenders on six data sets, none of them neural"
-RECORDED = (
-    "64 recommenders on six data sets from four sources: neighbourhood methods, factorisations, "
-    "linear models and popularity, none of them neural"
-)
 #: The verdict on a pair that a log does not decide.
 UNDECIDED = "undecided"
 

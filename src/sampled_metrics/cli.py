@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import cli_options as options
-from ._confidence import RECORDED
 from ._files import SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
@@ -511,7 +510,7 @@ COMMANDS = {
     "estimate": _Command(_estimate, options.estimate_options,
         "Estimate exact metrics from a sampled evaluation.",
         "The table has for each recommender and metric what was reported, an estimate, the typical "
-        f"range (by the track record of such estimates on {RECORDED}), the 95% interval of all "
+        "range (by a track record, which the result names), the 95% interval of all "
         "exact values that are consistent with the sample, and what a sentence may quote.",
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
         _LOG,
@@ -524,8 +523,8 @@ COMMANDS = {
         "with 95% confidence on the log's pairs by this metric is wrong is at most 5%, if the "
         "verdict's assumption holds, for users drawn from a population at random and for its exact "
         "metrics. A verdict whatever the ranks holds for the log's own users, too. Where a pair is "
-        "undecided, the track record of such estimates gives the probability of their order; it "
-        f"was fitted to {RECORDED}.",
+        "undecided, the track record of such estimates says how often such orders were right; "
+        "the result names the recommenders that it is of.",
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
     ),

@@ -37,7 +37,7 @@ def gate(
     -------
     verdict : {"better", "worse", "undecided"}
         Of the new version. The comparison says whether its verdict has the confidence asked for,
-        or is by the track record of recommenders none of which is neural.
+        or is by a track record, and of which recommenders.
     comparison : Comparison
 
     Raises

@@ -2,59 +2,72 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.data import benchmark
-from sampled_book.experiments import evidence
+from sampled_book.data import benchmark, sources
 from sampled_book.experiments import track_record as evaluations
 from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Estimates and pairs in the scope of the track record."""
-    estimates = evaluations.bundled("typical")
-    pairs = evaluations.pairs_of(estimates, evaluations.bundled("differences"))
-    return evaluations.in_scope(estimates), evaluations.in_scope(pairs)
+    """Estimates of NDCG@10, and the errors of their differences."""
+    return tuple(
+        table[table["metric"] == "ndcg@10"] for table in map(evaluations.bundled, evaluations.KINDS)
+    )
 
 
 def test_the_library_holds_what_is_fitted_to_the_evaluations(tables):
-    estimates, pairs = (table[table["metric"] == "ndcg@10"] for table in tables)
-    fitted = evaluations.fitted(estimates, pairs)
-    stored = track_record.records()["ndcg@10"]
-    np.testing.assert_allclose(fitted.typical, stored.typical, rtol=1e-3)
-    np.testing.assert_allclose(fitted.probability, stored.probability, rtol=0.02)
+    own, pairs, model = evaluations._of_metric(*tables, "ndcg@10")
+    stored = track_record.record("ndcg@10", 100)
+    np.testing.assert_allclose(model.centre, stored.centre, rtol=0.05, atol=0.02)
+    np.testing.assert_allclose(model.spread, stored.spread, rtol=0.05)
+    fitted = evaluations.Model(stored.centre, stored.spread, stored.of_pairs)
+    at_100 = own[(own["n_negatives"] == 100) & ~evaluations.is_fitting(own)]
+    assert evaluations.reach(fitted, at_100) == pytest.approx(stored.typical, abs=0.001)
+    pairs = pairs[(pairs["n_negatives"] == 100) & ~evaluations.is_fitting(pairs)]
+    assert evaluations.threshold(fitted, pairs) == pytest.approx(stored.decided, abs=0.001)
 
 
 def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
-    scope = track_record._stored()["scope"]
-    assert scope["users"] == [tables[0]["n_users"].min(), tables[0]["n_users"].max()]
-    assert scope["negatives for each user"] == [50, 500]
-    most = (tables[0]["n_items"] / tables[0]["n_negatives"]).max()
-    assert most <= scope["candidates for each negative"][1] <= most + 0.1
-    assert set(track_record.records()) == set(evaluations.METRICS)
+    stored, estimates = track_record._stored(), tables[0]
+    scope = stored["scope"]
+    assert scope["users"] == [estimates["n_users"].min(), estimates["n_users"].max()]
+    assert scope["negatives for each user"] == [20, 1_000]
+    assert set(track_record.recorded_metrics()) == set(evaluations.METRICS)
+    names = {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
+    assert set(stored["data"]) == set(estimates["data"]) <= names
+    listed = sources.table().set_index("name")["group"]
+    groups = set(listed[stored["data"]])
+    assert stored["groups"] == len(groups)
+    assert stored["calibrating"] == len(groups - set(sources.FITTING_GROUPS)) >= 19
 
 
-def test_evaluations_are_drawn_again_as_they_are_kept():
-    cell = evaluations.Cell(50, 500, 0.3)
-    drawn = next(evaluations.logs(benchmark.ranks("ml-100k"), cell))
+def test_groups_that_fit_the_model_were_drawn_by_the_seed():
+    groups = set(sources.table()["group"])
+    if len(groups) == 32:
+        seen = set(sources.FITTING_GROUPS[:4])
+        drawn = np.random.default_rng(sources.SEED).choice(sorted(groups - seen), 4, replace=False)
+        assert set(drawn) == set(sources.FITTING_GROUPS[4:])
+    assert len(set(sources.FITTING_GROUPS)) == 8
+
+
+def test_evaluations_are_drawn_again_as_they_are_kept(tables):
+    drawn = next(evaluations.logs("ml-100k", benchmark.ranks("ml-100k"), 50, 1))
     keys = [*evaluations.LOG, "metric"]
-    for kind, table, names, columns in (
-        ("typical", drawn[0], ["recommender"], ["exact", "estimate", "error", "bias_scale"]),
-        ("differences", drawn[1], ["first", "second"], ["error"]),
+    columns = ["exact", "estimate", "error", "extrapolated", "exponent", "first"]
+    for table, kept, names, compared in (
+        (drawn[0], tables[0], ["recommender"], columns),
+        (drawn[1], tables[1], ["first", "second"], ["error"]),
     ):
-        kept = evaluations.bundled(kind).query("data == 'ml-100k'")
-        both = table.merge(kept, on=[*keys, *names], suffixes=("", "_kept"))
-        assert len(both) == len(table) > 0
-        for column in columns:
+        both = table[table["metric"] == "ndcg@10"].merge(
+            kept, on=[*keys, *names], suffixes=("", "_kept")
+        )
+        assert len(both) == evaluations.GROUP
+        for column in compared:
             np.testing.assert_allclose(both[column], both[f"{column}_kept"], rtol=1e-3, atol=1e-6)
 
 
@@ -71,90 +84,112 @@ def test_ranks_in_a_part_of_the_catalogue_are_hypergeometric():
     assert whole.n_better.tolist() == [30, 30]
 
 
-def test_the_fit_of_odds_finds_the_model_that_pairs_were_drawn_from():
-    rng, number = np.random.default_rng(4), 40_000
-    pairs = pd.DataFrame(
+@pytest.mark.parametrize("replacement", [False, True])
+def test_users_may_have_different_numbers_of_negatives(replacement):
+    ranks = {"A": RankIntervals(*np.full((9_000, 3), [30, 10, 101]).T)}
+    numbers = np.tile([18, 20], 4_500)
+    log = evaluations.drawn(ranks, numbers, replacement, np.random.default_rng(1))
+    frame = log.frame
+    for m in (18, 20):
+        part = frame[frame["n_negatives"] == m]
+        assert part["n_better"].mean() == pytest.approx(0.3 * m, abs=0.1)
+        assert part["n_tied"].mean() == pytest.approx(0.1 * m, abs=0.1)
+        without = (100 - m) / 99
+        variance = m * 0.3 * 0.7 * (1.0 if replacement else without)
+        assert part["n_better"].var() == pytest.approx(variance, rel=0.08)
+
+
+def drawn_from_the_model(number: int, n_sets: int = 4) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Estimates, and pairs of them, whose errors have a known centre and scale."""
+    rng = np.random.default_rng(4)
+    estimates = pd.DataFrame(
         {
-            "data": "one", "n_negatives": 100, "n_users": 1, "share": 1.0, "metric": "ap",
-            "estimate": rng.normal(0, 0.02, number), "error": rng.uniform(0.002, 0.02, number),
-            "bias_scale": rng.uniform(0.0, 0.2, number),
+            "data": np.arange(number) % n_sets, "group": np.arange(number) % n_sets,
+            "estimate": rng.uniform(0.02, 0.1, number), "exponent": rng.uniform(0.1, 0.9, number),
         }
     )  # fmt: skip
-    z = 0.8 * np.abs(pairs["estimate"]) / np.hypot(pairs["error"], 0.1 * pairs["bias_scale"])
-    pairs["right"] = rng.normal(size=number) < z
-    assert evaluations.fit_probability(pairs) == pytest.approx((0.8, 0.1), rel=0.08)
+    ratio = rng.uniform(-0.2, 1.0, number)
+    estimates["extrapolated"] = estimates["estimate"] * np.exp(ratio)
+    estimates["error"] = estimates["estimate"] * rng.uniform(0.02, 0.2, number)
+    scale = np.sqrt((0.7 * estimates["error"] / estimates["estimate"]) ** 2 + (0.2 * ratio) ** 2)
+    errors = np.sqrt(scale**2 + 0.01**2) * rng.standard_t(4, number)
+    logarithms = np.log(estimates["estimate"]) + 0.6 * ratio - 0.1 * estimates["exponent"] + errors
+    estimates["exact"] = np.exp(logarithms)
+    halves = np.arange(number) < number // 2
+    first, second = (estimates[half].reset_index(drop=True) for half in (halves, ~halves))
+    pairs = first[["data", "group"]].copy()
+    for name in ("exact", "estimate", "error", "extrapolated", "exponent"):
+        pairs[f"{name}_first"], pairs[f"{name}_second"] = first[name], second[name]
+    pairs["difference_error"] = np.hypot(first["error"], second["error"])
+    pairs["sign"] = np.sign(first["estimate"] - second["estimate"])
+    pairs["right"] = pairs["sign"] * (first["exact"] - second["exact"]) > 0
+    return estimates, pairs
 
 
-def test_typical_ranges_hold_95_percent_of_each_data_set_they_were_fitted_to(tables):
-    estimates = tables[0][tables[0]["metric"] == "recall@10"]
-    share, low, high = evaluations.fit_typical(estimates)
-    deviations = np.hypot(estimates["error"], share * estimates["bias_scale"])
-    ends = {"low": estimates["estimate"] + low * deviations}
-    ends["high"] = estimates["estimate"] + high * deviations
-    holds = evaluations.coverage(estimates.assign(**ends))["holds"]
-    assert len(holds) == 6
-    assert (holds >= 0.949).all()
+def test_the_fit_finds_the_model_that_errors_were_drawn_from():
+    model = evaluations.fitted(*drawn_from_the_model(20_000))
+    assert model.centre == pytest.approx((0.6, -0.1), abs=0.02)
+    assert model.spread == pytest.approx((0.7, 0.2), rel=0.08)
 
 
-def test_verdicts_and_coverage_by_hand():
-    pairs = pd.DataFrame({"data": "a", "probability": [0.96, 0.99, 0.9, 0.7]})
-    pairs["right"] = [True, False, True, True]
-    (row,) = evaluations.verdicts(pairs).to_dict("records")
-    assert (row["decided"], row["wrong"], row["probable"]) == (0.5, 0.5, 0.25)
-    estimates = pd.DataFrame({"data": "a", "exact": [0.1, 0.3], "low": [-0.1, 0.1]})
-    (row,) = evaluations.coverage(estimates.assign(high=0.2)).to_dict("records")
-    assert (row["holds"], row["width"]) == (0.5, pytest.approx(0.15))
+def test_scores_and_strengths_by_hand():
+    model = evaluations.Model((0.5, 0.0), (1.0, 0.0), (1.0, 0.0))
+    table = pd.DataFrame(
+        {"estimate": [0.1], "extrapolated": [0.2], "exponent": [0.5], "error": [0.02],
+         "exact": [0.1]}
+    )  # fmt: skip
+    spread = np.hypot(0.2, 0.01)
+    assert model.scores(table) == pytest.approx([0.5 * np.log(2) / spread])
+    pair = {f"{name}_{side}": table[name] for name in table for side in ("first", "second")}
+    pairs = pd.DataFrame(pair | {"difference_error": 0.02, "sign": 1.0})
+    pairs["estimate_second"] = pairs["extrapolated_second"] = 0.05
+    level = np.sqrt(0.1 * 0.05)
+    expected = (np.log(2) + 0.5 * np.log(2)) / np.hypot(0.02 / level, 0.01)
+    assert model.strengths(pairs) == pytest.approx([expected])
 
 
-def test_odds_hold_on_the_data_set_left_out(tables):
-    for metric_name, least_decided in (("recall@10", 0.45), ("ndcg@10", 0.25)):
-        estimates, pairs = (table[table["metric"] == metric_name] for table in tables)
-        judged, ranges = evaluations.held_out(estimates, pairs)
-        main = evaluations.is_main(judged) & (judged["n_negatives"] == 100)
-        verdicts = evaluations.verdicts(judged[main], "smallest")
-        assert verdicts["decided"].mean() >= least_decided
-        assert verdicts["wrong"].mean() <= 0.03
-        assert (verdicts["wrong"] <= 0.05).all()
-        main = evaluations.is_main(ranges) & (ranges["n_negatives"] == 100)
-        holds = evaluations.coverage(ranges[main])["holds"]
-        assert holds.mean() >= 0.92
-        assert (holds >= 0.85).all()
+def test_groups_and_sets_count_alike():
+    table = pd.DataFrame({"group": list("aaaab"), "data": list("xxxyz")})
+    weights = evaluations.weights_of(table)
+    assert weights == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2, 1])
 
 
-def test_the_page_states_the_shares_that_are_counted(tables):
-    page = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| (\d+) \| (\w+@10) \| ([^|]+) \| (\d+)% \| (\d+) of (\d+) \|$", page, flags=re.M
-    )
-    assert len(rows) == 4
-    proved = evidence.bundled("verdicts")
-    shares = proved["right"].notna().groupby([proved["metric"], proved["m"]]).mean()
-    for m, label, share, decided, wrong, verdicts in rows:
-        metric_name = label.lower()
-        percent = round(100 * shares[metric_name, int(m)])
-        assert share == (f"{percent}%" if percent else "under 1%")
-        judged, _ = evaluations.held_out(*(t[t["metric"] == metric_name] for t in tables))
-        part = judged[judged["n_negatives"] == int(m)]
-        counts = evaluations.verdicts(part[evaluations.is_main(part)], "smallest")
-        assert round(100 * counts["decided"].mean()) == int(decided)
-        assert counts["verdicts"].sum() == int(verdicts)
-        assert round((counts["wrong"] * counts["verdicts"]).sum()) == int(wrong)
-    assert "311 pairs" in page
-    assert set(proved.groupby(["metric", "m", "draw"]).size()) == {311}
+def test_odds_rise_and_count_one_more_group():
+    _, pairs = drawn_from_the_model(40_000, n_sets=24)
+    model = evaluations.Model((0.6, -0.1), (0.7, 0.2), (0.7, 0.15))
+    steps = evaluations.odds(model, pairs)
+    strengths = model.strengths(pairs)
+    for (start, share, low), (end, *_) in zip(steps, [*steps[1:], (np.inf, 1, 1)], strict=True):
+        here = (strengths >= start) & (strengths < end)
+        assert share == pytest.approx(min(pairs["right"][here].mean(), 0.99), abs=0.02)
+        assert low < share
+    assert [share for _, share, _ in steps] == sorted(share for _, share, _ in steps)
 
 
-def test_the_track_record_decides_all_proved_pairs(tables):
-    """So the page does not add the shares of the two warrants."""
-    proved = evidence.bundled("verdicts")
-    proved = proved[proved["right"].notna() & (proved["m"] >= evaluations.FEWEST_NEGATIVES)]
-    n_pairs = 0
-    for metric_name, some in proved.groupby("metric"):
-        pairs, _ = evaluations.held_out(*(t[t["metric"] == metric_name] for t in tables))
-        pairs = pairs[evaluations.is_main(pairs)]
-        for row in some.drop_duplicates(["data", "first", "second", "m"]).itertuples():
-            same = pairs[(pairs["data"] == row.data) & (pairs["n_negatives"] == row.m)]
-            names = {row.first, row.second}
-            here = [{a, b} == names for a, b in zip(same["first"], same["second"], strict=True)]
-            assert (same["smallest"][here] >= evaluations.VERDICT).all()
-            n_pairs += sum(here)
-    assert n_pairs > 100
+def test_the_record_holds_on_each_group_left_out(tables):
+    groups = evaluations.left_out(*tables, "ndcg@10")
+    at_100 = groups[(groups["n_negatives"] == 100) & ~groups["fits"]]
+    assert len(at_100) >= 19
+    assert at_100["holds"].mean() >= 0.95
+    assert at_100["holds"].min() >= 0.8
+    called = at_100[at_100["called"] > 0]
+    assert at_100["called"].mean() >= 0.4
+    assert at_100["wrong"].mean() <= 0.05
+    assert (called["wrong"] / called["called"]).mean() <= 0.02
+
+
+def test_a_folder_with_few_sources_gives_no_theorem(tmp_path, capsys):
+    for suffix in ("npz", "json"):
+        kept = benchmark.BUNDLE / f"filmtrust.{suffix}"
+        (tmp_path / kept.name).write_bytes(kept.read_bytes())
+    (tmp_path / "sources.csv").write_text("name,group\nfilmtrust,films\n")
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    for kind in evaluations.KINDS:
+        kept = evaluations.BUNDLE / f"filmtrust.{kind}.csv.gz"
+        (evidence / kept.name).write_bytes(kept.read_bytes())
+    assert evaluations.main(["--ranks", str(tmp_path), "--fit-only"]) == 0
+    assert "no theorem: it takes 19 sources to calibrate, got 1" in capsys.readouterr().out
+    stored = pd.read_json(tmp_path / "track_record.json", typ="series")
+    assert stored["metrics"]["ndcg@10"]["by_negatives"]["100"]["typical"] is None
+    assert evaluations.main(["--ranks", str(tmp_path / "none")]) == 2

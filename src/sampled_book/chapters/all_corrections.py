@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy.stats import beta
 
 from sampled_metrics import metric
 from sampled_metrics._confidence import CONFIDENCE
-from sampled_metrics.designs import track_record as library_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
-from ..display import figures
 from ..display.tables import Frame, Texts, spelled
-from ..experiments import evidence, track_record
-from ..experiments.track_record import VERDICT as VERDICT
+from ..experiments import evidence
 
 Ranks = Mapping[str, Mapping[str, RankIntervals]]  # by data set and recommender
 Facts = Mapping[str, Mapping[str, Any]]  # by data set, as from `benchmark.facts`
@@ -183,88 +179,3 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
         "all-steepest": f"{recommender_shapes['steepest'].max():.1f}",
         **held_texts,
     }
-
-
-# --- the track record -----------------------------------------------------------------------------
-
-#: Of a metric: the pairs and the estimates of :func:`~track_record.held_out`.
-HeldOut = tuple[Frame, Frame]
-
-
-def track_record_of(metric_name: str) -> HeldOut:
-    """Probabilities and typical ranges of each data set by fits to the others, in the scope."""
-    estimates, differences = track_record.bundled("typical"), track_record.bundled("differences")
-    of_metric = estimates["metric"] == metric_name
-    pairs = track_record.pairs_of(
-        estimates[of_metric], differences[differences["metric"] == metric_name]
-    )
-    return track_record.held_out(
-        track_record.in_scope(estimates[of_metric]), track_record.in_scope(pairs)
-    )
-
-
-def plot_reliability(held_out: HeldOut) -> Figure:
-    """The share of pairs in the order of the estimates against the probability, by data set."""
-    table = track_record.reliability(held_out[0])
-    figure, ax = figures.panels(height=3.2)
-    ax.plot([0.5, 1.0], [0.5, 1.0], color="#999999", linewidth=1)
-    for mark, (name, rows) in zip(figures.MARKS, table.groupby("data", sort=False), strict=False):
-        style = {"marker": mark["marker"], "color": "#5b5b5b", "markersize": 5}
-        ax.plot(rows["probability"], rows["right"], linestyle="none", label=name, **style)
-    means = table.groupby("bin")[["probability", "right"]].mean()
-    ax.plot(means["probability"], means["right"], color="#0b3c6f", linewidth=2, label="mean")
-    ax.set(xlabel="probability by the other data sets", ylabel="share in the right order")
-    ax.legend()
-    return figure
-
-
-def record_table(records: Mapping[str, HeldOut]) -> Frame:
-    """Verdicts and typical ranges on each data set left out, with 100 negatives."""
-    tables = []
-    for metric_name, held_out in records.items():
-        pairs, estimates = map(_main_with_100, held_out)
-        plain, smallest = (
-            track_record.verdicts(pairs, column) for column in ("probability", "smallest")
-        )
-        tables.append(
-            pd.DataFrame(
-                {
-                    "Metric": metric(metric_name).label,
-                    "Data set": plain["data"],
-                    "Decided": plain["decided"],
-                    "Wrong": plain["wrong"],
-                    "Decided, smallest": smallest["decided"],
-                    "Wrong, smallest": smallest["wrong"],
-                    "Typical range holds": track_record.coverage(estimates)["holds"],
-                }
-            )
-        )
-    return pd.concat(tables, ignore_index=True)
-
-
-def record_texts(records: Mapping[str, HeldOut]) -> Texts:
-    """Means over the data sets for NDCG@10.
-
-    >>> sorted(record_texts({"ndcg@10": track_record_of("ndcg@10")}))[:2]
-    ['all-record-counts', 'all-record-decided']
-    """
-    pairs = _main_with_100(records["ndcg@10"][0])
-    counts = track_record.verdicts(pairs, "smallest")
-    wrong = counts["wrong"] * counts["verdicts"]
-    means = record_table({"ndcg@10": records["ndcg@10"]}).mean(numeric_only=True)
-    stored = library_record.records()
-    shares = [share for name in ("recall@10", "ndcg@10") for _, share in stored[name].probability]
-    return {
-        "all-record-decided": f"{means['Decided']:.0%}",
-        "all-record-wrong": f"{means['Wrong']:.1%}",
-        "all-record-smallest": f"{means['Decided, smallest']:.0%}",
-        "all-record-smallest-wrong": f"{means['Wrong, smallest']:.1%}",
-        "all-record-counts": f"{wrong.sum():.0f} of {counts['verdicts'].sum():.0f} in all",
-        "all-record-probable": f"{counts['probable_right'].mean():.0%}",
-        "all-record-shares": f"{min(shares):.2f} and {max(shares):.2f}",
-    }
-
-
-def _main_with_100(table: Frame) -> Frame:
-    """The evaluations of whole data sets with 100 negatives."""
-    return table[track_record.is_main(table) & (table["n_negatives"] == 100)]

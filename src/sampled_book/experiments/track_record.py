@@ -1,11 +1,10 @@
 """How close estimates came to exact metrics on real recommenders, and how often in their order.
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
-``logs`` draws evaluations of two or three recommenders, with fewer users and smaller catalogues
-too, and compares estimates with exact values. ``fit_probability`` and ``fit_typical`` turn the
-comparison into a few numbers, which the library prints under the warrant "track record", and
-:func:`held_out` tests them on a data set left out of the fit.
-``python -m sampled_book.experiments.track_record`` computes all of it.
+:func:`logs` draws evaluations of three recommenders. Data sets of `sources.FITTING_GROUPS` fit a
+model of the error. Those of all other groups calibrate it (:mod:`.conformal`), which gives the
+library's track record and its theorem about a new source. :func:`left_out` tries it on each group
+that took no part. ``python -m sampled_book.experiments.track_record`` computes all of it.
 """
 
 from __future__ import annotations
@@ -14,61 +13,56 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
-from scipy.special import gammaln, log_ndtr, ndtr
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import log_ndtr
 
 from sampled_metrics import metric, read_log
-from sampled_metrics.designs import track_record
+from sampled_metrics._validate import FloatArray, IntArray
+from sampled_metrics.designs import power_law, track_record
 from sampled_metrics.designs.sample import Sample
+from sampled_metrics.designs.track_record import Case
 from sampled_metrics.designs.values import FITTED, Values
 from sampled_metrics.estimators import default_gamma
 from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..data import benchmark, bundle
-from ..data.bundled_log import simulate
+from ..data import benchmark, bundle, sources
+from .conformal import fewest_groups, quantile_over_groups, threshold_over_groups
 from .protocols import FLOOR
 
 NAME = "sampled_book.experiments.track_record"
 BUNDLE = benchmark.BUNDLE / "evidence"
-METRICS = ("recall@5", "recall@10", "recall@20", "recall@50", "ndcg@5", "ndcg@10", "ndcg@20", "ap")
-SIZES = (20, 50, 100, 200, 500)
-#: Users drawn at random from each data set; 0 for all.
-USERS = (0, 500, 2_000, 8_000)
-#: Shares of the catalogue kept at random.
-SHARES = (1.0, 0.3)
-#: Evaluations of each cell; of whole data sets with 100 negatives.
-DRAWS, MAIN_DRAWS = 4, 20
-SEED = 12
-#: Recommenders in one log.
+METRICS = (
+    *("recall@1", "recall@5", "recall@10", "recall@20", "recall@50"),
+    *("ndcg@5", "ndcg@10", "ndcg@20", "ap"),
+)
+#: How many evaluations are drawn with a number of negatives, from each data set.
+LOGS = {20: 12, 50: 12, 100: 16, 200: 8, 500: 6, 1_000: 2}
+#: Recommenders in one evaluation.
 GROUP = 3
-#: Fewest negatives, and most candidates for each of them, that the track record is for. With 20
-#: negatives typical ranges missed half of Beauty's exact values.
-FEWEST_NEGATIVES, MOST_PER_NEGATIVE = 50, 205.0
-#: An evaluation: how it was drawn, and which recommenders it has.
-LOG = ["n_negatives", "n_users", "share", "draw", "group"]
-#: From this probability on the library gives a verdict.
-VERDICT = track_record.VERDICT
+#: Fewest users of an evaluation, where a data set has as many.
+FEWEST_USERS = 500
+#: The smaller share of the catalogue that is kept in some evaluations.
+SHARE = 0.3
+#: The number of negatives of half of the users in some evaluations, as a share of the others', and
+#: the most negatives with which there are such evaluations.
+FEWER_NEGATIVES, MOST_VARIED = 0.9, 200
+#: Of typical ranges and verdicts.
+CONFIDENCE = track_record.TYPICAL
+#: Least strengths of the pairs whose share in the right order is counted together.
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)
+#: An evaluation.
+LOG = ["data", "n_negatives", "draw"]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The settings of some drawn evaluations; `n_users` 0 for all."""
-
-    n_negatives: int
-    n_users: int
-    share: float
-
-    @property
-    def draws(self) -> int:
-        return MAIN_DRAWS if (self.n_negatives, self.n_users, self.share) == (100, 0, 1) else DRAWS
+# --- drawn evaluations ----------------------------------------------------------------------------
 
 
 def thinned(
@@ -84,252 +78,335 @@ def thinned(
     return RankIntervals(kept_better, kept_tied, kept + 1)
 
 
-def groups(names: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
-    """Recommenders in random groups of three, the last one perhaps of two."""
-    order = rng.permutation(list(names)).tolist()
-    cut = [order[start : start + GROUP] for start in range(0, len(order), GROUP)]
-    return [group for group in cut if len(group) > 1]
-
-
 def drawn(
     ranks: Mapping[str, RankIntervals],
-    n_negatives: int,
+    n_negatives: int | IntArray,
     replacement: bool,
     rng: np.random.Generator,
 ) -> Log:
-    """A log of sampled ranks, with negatives of its own for each user and recommender."""
-    if not replacement:
-        return read_log(simulate(ranks, n_negatives, rng), replacement=False)
+    """A log of sampled ranks, with negatives of its own for each user and recommender.
+
+    `n_negatives` is one number or one for each user.
+    """
     parts = []
     for name, part in ranks.items():
         others = part.n_candidates - 1
-        better = rng.binomial(n_negatives, part.n_better / others)
-        below = np.maximum(others - part.n_better, 1)
-        tied = rng.binomial(n_negatives - better, np.minimum(part.n_tied / below, 1.0))
+        if replacement:
+            better = rng.binomial(n_negatives, part.n_better / others)
+            below = np.maximum(others - part.n_better, 1)
+            tied = rng.binomial(n_negatives - better, np.minimum(part.n_tied / below, 1.0))
+        else:
+            above, equal = part.n_better, part.n_tied
+            better = rng.hypergeometric(above, others - above, n_negatives)
+            tied = rng.hypergeometric(equal, others - above - equal, n_negatives - better)
         columns = {"n_better": better, "n_tied": tied, "n_items": part.n_candidates}
         rows = pd.DataFrame(columns | {"n_negatives": n_negatives, "recommender": name})
         parts.append(rows.assign(user=np.arange(better.size)))
-    return read_log(pd.concat(parts), replacement=True)
+    return read_log(pd.concat(parts), replacement=replacement)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is drawn before the negatives of an evaluation.
+
+    Half of all evaluations have all users and the whole catalogue, half are drawn with replacement.
+    """
+
+    recommenders: tuple[str, ...]
+    n_users: int
+    share: float
+    replacement: bool
+
+    @classmethod
+    def of(
+        cls, ranks: Mapping[str, RankIntervals], n_negatives: int, draw: int, rng: Any
+    ) -> Evaluation:
+        everyone = next(iter(ranks.values())).n_better.size
+        fewest = min(int(part.n_candidates.min()) for part in ranks.values()) - 1
+        names = tuple(rng.choice(list(ranks), min(GROUP, len(ranks)), replace=False).tolist())
+        if draw % 2 == 0:
+            return cls(names, everyone, 1.0, draw % 4 == 2)
+        n_users = int(np.exp(rng.uniform(np.log(min(FEWEST_USERS, everyone)), np.log(everyone))))
+        is_thinned = rng.random() < 0.5 and round(fewest * SHARE) >= 1.2 * n_negatives
+        return cls(names, n_users, SHARE if is_thinned else 1.0, draw % 4 == 3)
+
+
+def logs(
+    name: str, ranks: Mapping[str, RankIntervals], n_negatives: int, n_logs: int
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """The tables of :func:`compared` for each evaluation drawn from a data set."""
+    judged = {key: part for key, part in ranks.items() if key != FLOOR}
+    fewest = min(int(part.n_candidates.min()) for part in judged.values()) - 1
+    for draw in range(n_logs if fewest >= 1.2 * n_negatives else 0):
+        rng = np.random.default_rng([crc32(name.encode()), n_negatives, draw])
+        evaluation = Evaluation.of(judged, n_negatives, draw, rng)
+        everyone = next(iter(judged.values())).n_better.size
+        users = np.sort(rng.choice(everyone, evaluation.n_users, replace=False))
+        chosen = {
+            key: thinned(judged[key], users, evaluation.share, rng)
+            for key in evaluation.recommenders
+        }
+        numbers: int | IntArray = n_negatives
+        if draw % 8 in (4, 5) and n_negatives <= MOST_VARIED:
+            fewer = round(FEWER_NEGATIVES * n_negatives)
+            numbers = rng.choice([fewer, n_negatives], users.size)
+        log = drawn(chosen, numbers, evaluation.replacement, rng)
+        n_items = float(np.mean([part.n_candidates.mean() for part in chosen.values()]))
+        estimates, differences = (
+            table.assign(data=name, n_negatives=n_negatives, draw=draw)
+            for table in compared(chosen, log)
+        )
+        yield estimates.assign(n_users=users.size, n_items=n_items), differences
 
 
 def compared(ranks: Mapping[str, RankIntervals], log: Log) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The estimates of one drawn log beside exact values, and the errors of their differences.
 
-    The exact value is that of the log's own users.
+    The exact value is that of the log's own users. `extrapolated` is the value by the power law of
+    the recommender's top ranks, `exponent` its exponent, `first` the share without a negative
+    above.
     """
     sample = Sample(log)
     values = Values(sample, default_gamma(log.n_users), [metric(name) for name in METRICS])
+    laws = {name: power_law.fit(sample, name) for name in sample.names}
     estimates, differences = [], []
     for name in METRICS:
         parsed_metric = metric(name)
         means = values.means(parsed_metric, FITTED[0])
         for recommender, mean in means.items():
-            exact = float(ranks[recommender].evaluate(name).mean())
-            scale = values.bias_scale(parsed_metric)
-            estimates.append((name, recommender, exact, mean.value, mean.error, scale))
+            exact, law = float(ranks[recommender].evaluate(name).mean()), laws[recommender]
+            by_law = law.value(parsed_metric), law.exponent, law.first
+            estimates.append((name, recommender, exact, mean.value, mean.error, *by_law))
         for first, second in combinations(means, 2):
             error = sample.mean(means[first].minus(means[second]), means[first].users).error
             differences.append((name, first, second, error))
+    columns = ["metric", "recommender", "exact", "estimate", "error"]
+    by_law_columns = ["extrapolated", "exponent", "first"]
     return (
-        pd.DataFrame(
-            estimates, columns=["metric", "recommender", "exact", "estimate", "error", "bias_scale"]
-        ),
+        pd.DataFrame(estimates, columns=[*columns, *by_law_columns]),
         pd.DataFrame(differences, columns=["metric", "first", "second", "error"]),
     )
 
 
-def logs(
-    ranks: Mapping[str, RankIntervals], cell: Cell
-) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """The tables of :func:`compared` for each drawn log of a cell, with the columns `LOG`.
-
-    Negatives are drawn without replacement in every other log, and with it in the rest.
-    """
-    everyone = next(iter(ranks.values())).n_better.size
-    for draw in range(cell.draws):
-        seeds = [SEED, cell.n_negatives, cell.n_users, round(1000 * cell.share), draw]
-        rng = np.random.default_rng(seeds)
-        n_users = cell.n_users or everyone
-        users = np.sort(rng.choice(everyone, n_users, replace=False))
-        names = [name for name in ranks if name != FLOOR]
-        for group, recommenders in enumerate(groups(names, rng)):
-            chosen = {name: thinned(ranks[name], users, cell.share, rng) for name in recommenders}
-            n_items = float(np.mean([part.n_candidates.mean() for part in chosen.values()]))
-            for_log = dict(
-                zip(LOG, (cell.n_negatives, n_users, cell.share, draw, group), strict=True)
-            )
-            log = drawn(chosen, cell.n_negatives, bool(draw % 2), rng)
-            estimates, differences = compared(chosen, log)
-            yield estimates.assign(**for_log, n_items=n_items), differences.assign(**for_log)
+# --- the model of the error -----------------------------------------------------------------------
 
 
-# --- the numbers that the library prints ----------------------------------------------------------
+def case_of(table: pd.DataFrame, suffix: str = "") -> Case:
+    """The estimates of a table as the model takes them."""
+    columns = ("estimate", "extrapolated", "exponent", "error")
+    estimate, extrapolated, exponent, error = (
+        table[f"{name}{suffix}"].to_numpy(float) for name in columns
+    )
+    return Case(*power_law.log_ratio(estimate, extrapolated), exponent, error)
+
+
+def with_law(estimates: pd.DataFrame) -> pd.DataFrame:
+    """The estimates that have a power law: some user has no negative above."""
+    return estimates[(estimates["first"] > 0) & (estimates["extrapolated"] > 0)]
 
 
 def pairs_of(estimates: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
-    """The estimated and exact difference of each pair in a log; pairs with equal exact metrics are
-    left out.
+    """Pairs of estimates in a log, with columns of both; `difference_error` is the error of their
+    difference, `right` whether they are in order. Pairs with equal exact metrics are left out.
     """
-    keys = ["data", *LOG, "metric"]
-    columns = [*keys, "recommender", "exact", "estimate", "bias_scale", "n_items"]
-    pairs = differences
+    keys = [*LOG, "metric"]
+    both = ["recommender", "exact", "estimate", "error", "extrapolated", "exponent"]
+    pairs = differences.rename(columns={"error": "difference_error"})
     for side in ("first", "second"):
-        values = estimates[columns].rename(columns={"recommender": side})
-        pairs = pairs.merge(values, on=[*keys, side], suffixes=("", f"_{side}"))
-    pairs["exact"] -= pairs.pop("exact_second")
-    pairs["estimate"] -= pairs.pop("estimate_second")
-    pairs["right"] = pairs["exact"] * pairs["estimate"] > 0
-    return pairs[pairs["exact"] != 0].drop(columns=["bias_scale_second", "n_items_second"])
+        columns = {name: f"{name}_{side}" for name in both[1:]} | {"recommender": side}
+        pairs = pairs.merge(estimates[[*keys, *both]].rename(columns=columns), on=[*keys, side])
+    pairs = pairs[pairs["exact_first"] != pairs["exact_second"]]
+    leads = pairs["estimate_first"] - pairs["estimate_second"]
+    gaps = pairs["exact_first"] - pairs["exact_second"]
+    return pairs.assign(sign=np.sign(leads), right=leads * gaps > 0)
 
 
-def in_scope(table: pd.DataFrame) -> pd.DataFrame:
-    """The evaluations with enough negatives for the track record."""
-    negatives = table["n_negatives"]
-    enough = (negatives >= FEWEST_NEGATIVES) & (table["n_items"] <= MOST_PER_NEGATIVE * negatives)
-    return table[enough]
+def weights_of(table: pd.DataFrame) -> FloatArray:
+    """Weights by which each group counts alike, in it each data set, and there each row."""
+    in_set = table.groupby("data")["data"].transform("size")
+    in_group = table.groupby("group")["data"].transform("nunique")
+    return np.asarray(1.0 / in_set / in_group)
 
 
-def _weights(table: pd.DataFrame) -> np.ndarray:
-    """Weights that give each data set, and each cell in it, the same total."""
-    cell = ["data", *LOG[:3]]
-    rows_of_cell = table.groupby(cell)["metric"].transform("size")
-    cells_of_data = table.drop_duplicates(cell)["data"].value_counts()
-    return np.asarray(1.0 / rows_of_cell / table["data"].map(cells_of_data))
+@dataclass(frozen=True)
+class Model:
+    """The parameters of :class:`~track_record.Record` that are fitted."""
+
+    centre: tuple[float, float]
+    spread: tuple[float, float]
+    of_pairs: tuple[float, float]
+
+    def scores(self, estimates: pd.DataFrame) -> FloatArray:
+        """How many spreads each exact value is from the centre, on a logarithmic scale."""
+        case, exact = case_of(estimates), estimates["exact"].to_numpy()
+        with np.errstate(divide="ignore"):
+            errors = np.log(exact) - track_record.log_centre(case, self.centre)
+        return np.asarray(np.abs(errors) / track_record.spread(case, self.spread))
+
+    def strengths(self, pairs: pd.DataFrame) -> FloatArray:
+        first, second = case_of(pairs, "_first"), case_of(pairs, "_second")
+        error, sign = pairs["difference_error"].to_numpy(), pairs["sign"].to_numpy()
+        return track_record.strength(first, second, error, self.centre, self.of_pairs, sign)
+
+    def half_widths(self, estimates: pd.DataFrame) -> FloatArray:
+        """The spread of each estimate, which a typical range has on either side several times."""
+        return track_record.spread(case_of(estimates), self.spread)
 
 
-def fit_probability(pairs: pd.DataFrame) -> tuple[float, float]:
-    """Fit a probit model of whether a difference has the sign of its estimate.
+def fitted(estimates: pd.DataFrame, pairs: pd.DataFrame) -> Model:
+    """The model of one metric by its evaluations, all groups alike.
 
-    The slope, and the share of the bias scale, as in :class:`~track_record.Record`.
+    Errors have Student's distribution with four degrees of freedom, so that a few large ones count
+    little. Orders are right with the normal probability of their strength.
     """
-    sizes, errors, scales = (
-        np.abs(pairs[name].to_numpy()) for name in ("estimate", "error", "bias_scale")
-    )
-    signs, weights = np.where(pairs["right"], 1.0, -1.0), _weights(pairs)
+    case, weights = case_of(estimates), weights_of(estimates)
+    # An exact value of 0 counts as a tenth of the estimate.
+    least = np.exp(case.log_estimate) / 10.0
+    logarithms = np.log(np.maximum(estimates["exact"].to_numpy(), least))
 
-    def loss(logarithms: np.ndarray) -> float:
-        slope, share = np.exp(logarithms)
-        z = signs * slope * sizes / np.hypot(errors, share * scales)
-        return -float(weights @ log_ndtr(z))
+    def error_loss(parameters: FloatArray) -> float:
+        centre = float(parameters[0]), float(parameters[1])
+        scale = float(np.exp(parameters[2])), float(np.exp(parameters[3]))
+        spread = track_record.spread(case, scale)
+        z = (logarithms - track_record.log_centre(case, centre)) / spread
+        return float(weights @ (np.log(spread) + 2.5 * np.log1p(z**2 / 4.0)))
 
-    starts = [np.log([1.0, share]) for share in (0.02, 0.1)]
-    fits = [minimize(loss, start, method="Nelder-Mead") for start in starts]
-    slope, share = np.exp(min(fits, key=lambda fit: fit.fun).x)
-    return float(slope), float(share) if share > 1e-6 else 0.0
+    options = {"maxiter": 4_000, "maxfev": 4_000, "adaptive": True}
+    start = np.array([0.5, 0.0, -0.5, -1.5])
+    found = minimize(error_loss, start, method="Nelder-Mead", options=options).x
+    centre, spread = (float(found[0]), float(found[1])), _pair(np.exp(found[2:]))
+    pair_weights, signs = weights_of(pairs), np.where(pairs["right"], 1.0, -1.0)
+
+    def order_loss(parameters: FloatArray) -> float:
+        scale = float(np.exp(parameters[0])), float(np.exp(parameters[1]))
+        model = Model(centre, spread, scale)
+        return -float(pair_weights @ log_ndtr(signs * model.strengths(pairs)))
+
+    of_pairs = np.exp(minimize(order_loss, [-0.3, -2.0], method="Nelder-Mead").x)
+    return Model(_pair(centre), _pair(spread), _pair(of_pairs))
 
 
-def fit_typical(estimates: pd.DataFrame) -> tuple[float, float, float]:
-    """The share of the bias scale, and the lowest and highest typical error.
+def _pair(values: Sequence[float]) -> tuple[float, float]:
+    """Two numbers, rounded to three digits."""
+    first, second = (float(f"{value:.3g}") for value in values)
+    return first, second
 
-    The ends hold 95% of the errors of each data set. The share is the one with the shortest ranges
-    in the median, relative to the exact value.
+
+# --- calibration ----------------------------------------------------------------------------------
+
+
+def by_group(table: pd.DataFrame, values: FloatArray) -> list[FloatArray]:
+    """Values of the rows of a table, an array for each group in the order of their names."""
+    groups = table["group"].to_numpy()
+    return [values[groups == group] for group in np.unique(groups)]
+
+
+def reach(model: Model, estimates: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
+    """The multiple of the spread for typical ranges, calibrated on these evaluations."""
+    weights = by_group(estimates, weights_of(estimates))
+    return quantile_over_groups(by_group(estimates, model.scores(estimates)), weights, confidence)
+
+
+def threshold(model: Model, pairs: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
+    """The least strength of a verdict, calibrated on these pairs."""
+    wrong = by_group(pairs, ~pairs["right"].to_numpy())
+    weights = by_group(pairs, weights_of(pairs))
+    strengths = by_group(pairs, model.strengths(pairs))
+    return threshold_over_groups(strengths, wrong, weights, 1.0 - confidence)
+
+
+def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
+    """Strengths, and from each to the next the share of pairs in order, averaged over groups.
+
+    Shares are made to rise with the strength, and neighbours with the same share are joined. The
+    third number counts one more group, with all its pairs in the wrong order. So on average it is
+    at most the probability for a pair of a new group.
     """
-    gaps = (estimates["exact"] - estimates["estimate"]).to_numpy()
-    best = (np.inf, (np.nan, np.nan, np.nan))
-    for share in (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3):
-        deviations = np.hypot(
-            estimates["error"].to_numpy(), share * estimates["bias_scale"].to_numpy()
-        )
-        errors = pd.Series(gaps / deviations, estimates.index).groupby(estimates["data"])
-        low, high = float(errors.quantile(0.025).min()), float(errors.quantile(0.975).max())
-        widths = pd.Series(deviations * (high - low), estimates.index) / estimates["exact"]
-        width = float(widths[estimates["exact"] > 0].groupby(estimates["data"]).median().mean())
-        best = min(best, (width, (share, low, high)))
-    return best[1]
+    index = np.digitize(model.strengths(pairs), STRENGTHS) - 1
+    table = pairs.assign(index=index, weight=weights_of(pairs))[index >= 0]
+    occupied, shares, counts = [], [], []
+    for number, part in table.groupby("index"):
+        by = _shares_by_group(part)
+        occupied.append(int(str(number)))
+        shares.append(by.mean())
+        counts.append(by.size)
+    rising = isotonic_regression(shares, weights=counts).x
+    steps: list[tuple[float, float, float]] = []
+    for level in np.unique(rising):
+        joined = [place for place, other in zip(occupied, rising, strict=True) if other == level]
+        by = _shares_by_group(table[table["index"].isin(joined)])
+        share, low = float(by.mean()), float(by.sum() / (by.size + 1.0))
+        most = track_record.MOST
+        steps.append((STRENGTHS[joined[0]], min(round(share, 3), most), np.floor(low * 1e3) / 1e3))
+    return steps
 
 
-def fitted(estimates: pd.DataFrame, pairs: pd.DataFrame) -> track_record.Record:
-    """The record of one metric from all data sets: refits without each one, and the ranges."""
-    refits = [fit_probability(pairs[pairs["data"] != left_out]) for left_out in _sets(pairs)]
-    return track_record.Record(tuple(refits), fit_typical(estimates))
+def _shares_by_group(pairs: pd.DataFrame) -> pd.Series:
+    """The share of pairs in the right order in each group, data sets alike."""
+    return pairs.groupby(["group", "data"])["right"].mean().groupby("group").mean()
 
 
-def _sets(table: pd.DataFrame) -> list[str]:
-    return [str(name) for name in table["data"].unique()]
+def is_fitting(table: pd.DataFrame) -> pd.Series:
+    """Whether rows are of a group that fits the model."""
+    return table["group"].isin(sources.FITTING_GROUPS)
 
 
-# --- a data set that the numbers were not fitted to -----------------------------------------------
+def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: str) -> pd.DataFrame:
+    """Each group judged by a calibration without it, for a metric and each number of negatives.
 
-
-def held_out(estimates: pd.DataFrame, pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Each data set judged by the records of the others, for one metric.
-
-    Returns `pairs` with columns "probability" that the estimates are in order, by the fit to all
-    other data sets, and "smallest", the smallest of the fits that leave out one more; and
-    `estimates` with "low" and "high" of typical ranges.
+    A row for each group: `holds`, the share of its typical ranges that hold the exact value;
+    `called`, the share of its pairs with a verdict; `wrong`, the wrong ones as a share of all
+    pairs; `verdicts` and `wrong_verdicts`, their numbers; `fits`, whether the group fitted the
+    model; `width`, the median of a range's half width on the logarithmic scale; `holds_90` and
+    `width_90` for ranges at 90%.
     """
-    sets = _sets(pairs)
-    without = cache(lambda *names: fit_probability(pairs[~pairs["data"].isin(names)]))
-    pair_tables, estimate_tables = [], []
-    for name in sets:
-        own = pairs[pairs["data"] == name]
-        tables = {"probability": [without(name)]}
-        tables["smallest"] = [without(*sorted((name, other))) for other in sets if other != name]
-        columns = {column: _probabilities(own, refits) for column, refits in tables.items()}
-        pair_tables.append(own.assign(**columns))
-        share, low, high = fit_typical(estimates[estimates["data"] != name])
-        judged = estimates[estimates["data"] == name]
-        deviations = np.hypot(judged["error"], share * judged["bias_scale"])
-        ends = {"low": low, "high": high}
-        ranges = {end: judged["estimate"] + ends[end] * deviations for end in ends}
-        estimate_tables.append(judged.assign(**ranges))
-    return pd.concat(pair_tables), pd.concat(estimate_tables)
+    estimates, pairs, model = _of_metric(estimates, differences, metric_name)
+    odds_of = odds(model, pairs[~is_fitting(pairs)])
+    sure = min((at for at, share, _ in odds_of if share >= track_record.VERDICT), default=np.inf)
+    rows = []
+    for m, own in estimates.groupby("n_negatives"):
+        own_pairs = pairs[pairs["n_negatives"] == m]
+        groups, pair_groups = own["group"], own_pairs["group"]
+        for group in groups.unique():
+            rest, pair_rest = own[groups != group], own_pairs[pair_groups != group]
+            rest, pair_rest = rest[~is_fitting(rest)], pair_rest[~is_fitting(pair_rest)]
+            judged, judged_pairs = own[groups == group], own_pairs[pair_groups == group]
+            row: dict[str, Any] = {"metric": metric_name, "n_negatives": m, "group": group}
+            row["fits"] = group in sources.FITTING_GROUPS
+            scores, spreads = model.scores(judged), model.half_widths(judged)
+            for suffix, confidence in (("", CONFIDENCE), ("_90", 0.9)):
+                multiple = reach(model, rest, confidence)
+                row[f"holds{suffix}"] = float(weights_of(judged) @ (scores <= multiple))
+                row[f"width{suffix}"] = float(np.median(spreads) * multiple)
+            least = max(threshold(model, pair_rest), sure)
+            called = model.strengths(judged_pairs) >= least
+            wrong, weights = called & ~judged_pairs["right"], weights_of(judged_pairs)
+            row |= {"called": float(weights @ called), "wrong": float(weights @ wrong)}
+            row |= {"verdicts": int(called.sum()), "wrong_verdicts": int(wrong.sum())}
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def _probabilities(pairs: pd.DataFrame, refits: Sequence[tuple[float, float]]) -> np.ndarray:
-    """The smallest probability by some fits, uncapped."""
-    sizes, errors, scales = (
-        np.abs(pairs[name].to_numpy()) for name in ("estimate", "error", "bias_scale")
-    )
-    by_refit = [ndtr(slope * sizes / np.hypot(errors, share * scales)) for slope, share in refits]
-    return np.asarray(np.min(by_refit, axis=0))
+def observed(groups: pd.DataFrame) -> dict[str, int]:
+    """Verdicts on the groups of :func:`left_out` that calibrate, and the wrong ones."""
+    calibrating = groups[~groups["fits"]]
+    verdicts, wrong = calibrating["verdicts"].sum(), calibrating["wrong_verdicts"].sum()
+    return {"verdicts": int(verdicts), "wrong": int(wrong)}
 
 
-def is_main(table: pd.DataFrame) -> pd.Series:
-    """Evaluations of whole data sets: all users and the whole catalogue."""
-    everyone = table.groupby("data")["n_users"].transform("max")
-    return (table["n_users"] == everyone) & (table["share"] == 1)
+def _of_metric(
+    estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: str
+) -> tuple[pd.DataFrame, pd.DataFrame, Model]:
+    """The estimates and pairs of a metric, and the model that its fitting groups give.
 
-
-def verdicts(pairs: pd.DataFrame, column: str = "probability") -> pd.DataFrame:
-    """By data set: the share of pairs with a verdict, and of these the wrong ones.
-
-    Also the share of undecided pairs whose probability is printed, and how many of these are in the
-    order of their estimates. `column` holds the probability.
+    Without such groups the model is that of the bundled record.
     """
-    table = pairs.assign(
-        decided=pairs[column] >= VERDICT,
-        probable=pairs[column].between(track_record.PRINTED, VERDICT, inclusive="left"),
-    )
-    rows = {}
-    for name, part in table.groupby("data", sort=False):
-        decided, probable = part[part["decided"]], part[part["probable"]]
-        rows[name] = {
-            "pairs": len(part),
-            "decided": part["decided"].mean(),
-            "verdicts": len(decided),
-            "wrong": 1.0 - decided["right"].mean(),
-            "probable": part["probable"].mean(),
-            "probable_right": probable["right"].mean(),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("data").reset_index()
-
-
-def reliability(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The share of pairs in the order of the estimates, by probability and data set."""
-    edges = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 1.0]
-    bins = pd.cut(pairs["probability"], edges, labels=False)
-    table = pairs.assign(bin=bins).groupby(["bin", "data"], sort=True)
-    averaged = {name: (name, "mean") for name in ("probability", "right")}
-    return table.agg(**averaged, pairs=("right", "size")).reset_index()
-
-
-def coverage(estimates: pd.DataFrame) -> pd.DataFrame:
-    """By data set: how many typical ranges hold the exact value, and their median width."""
-    holds = estimates["exact"].between(estimates["low"], estimates["high"])
-    width = estimates["high"] - estimates["low"].clip(lower=0)
-    table = estimates.assign(holds=holds, width=width).groupby("data", sort=False)
-    return table.agg(holds=("holds", "mean"), width=("width", "median")).reset_index()
+    own = with_law(estimates[estimates["metric"] == metric_name])
+    pairs = pairs_of(own, differences[differences["metric"] == metric_name])
+    if is_fitting(own).any():
+        return own, pairs, fitted(own[is_fitting(own)], pairs[is_fitting(pairs)])
+    bundled_record = track_record.record(metric_name, next(iter(LOGS)))
+    return own, pairs, Model(*bundled_record[:3])
 
 
 # --- the files ------------------------------------------------------------------------------------
@@ -337,32 +414,26 @@ def coverage(estimates: pd.DataFrame) -> pd.DataFrame:
 KINDS = ("typical", "differences")
 
 
-def bundled(kind: str) -> pd.DataFrame:
-    """A table that was computed before: "typical", of estimates, or "differences"."""
-    tables = []
-    for name in benchmark.DATA:
-        table = pd.read_csv(BUNDLE / f"{name}.{kind}.csv.gz")
-        table.insert(0, "data", name)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+def bundled(kind: str, ranks_folder: Path = benchmark.BUNDLE) -> pd.DataFrame:
+    """A table that was computed before, with groups: "typical", of estimates, or "differences"."""
+    paths = sorted((ranks_folder / "evidence").glob(f"*.{kind}.csv.gz"))
+    table = pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
+    listed = pd.read_csv(ranks_folder / sources.TABLE.name, keep_default_na=False)
+    return table.assign(group=table["data"].map(listed.set_index("name")["group"]))
 
 
-def compute(name: str, tell: Callable[[str], object]) -> None:
+def compute(
+    name: str, ranks: Mapping[str, RankIntervals], folder: Path, tell: Callable[[str], object]
+) -> None:
     """Draw the evaluations of a data set and write their tables."""
-    ranks = benchmark.ranks(name)
-    n_users, fewest = (part(next(iter(ranks.values())).n_candidates) for part in (np.size, np.min))
     tables: dict[str, list[pd.DataFrame]] = {kind: [] for kind in KINDS}
-    for m in SIZES:
-        for users in USERS:
-            for share in SHARES:
-                if users >= n_users or round((fewest - 1) * share) < m:
-                    continue
-                tell(f"{m} negatives, {users or n_users} users, {share:.0%} of the catalogue")
-                for both in logs(ranks, Cell(m, users, share)):
-                    for kind, table in zip(KINDS, both, strict=True):
-                        tables[kind].append(table)
+    for m, n_logs in LOGS.items():
+        tell(f"{m} negatives")
+        for both in logs(name, ranks, m, n_logs):
+            for kind, table in zip(KINDS, both, strict=True):
+                tables[kind].append(table)
     for kind, parts in tables.items():
-        bundle.write_table(BUNDLE / f"{name}.{kind}.csv.gz", pd.concat(parts), 5)
+        bundle.write_table(folder / f"{name}.{kind}.csv.gz", pd.concat(parts), 5)
 
 
 def _outwards(values: Any, digits: int) -> list[float]:
@@ -372,93 +443,113 @@ def _outwards(values: Any, digits: int) -> list[float]:
     return [float(end) for end in ends]
 
 
-def correlations(estimates: pd.DataFrame, differences: pd.DataFrame) -> np.ndarray:
-    """Of users' values under the two recommenders of each pair in `estimates`, of one metric."""
-    keys = ["data", *LOG, "metric"]
-    pairs = differences
-    for side in ("first", "second"):
-        errors = estimates[[*keys, "recommender", "error"]].rename(columns={"recommender": side})
-        pairs = pairs.merge(errors, on=[*keys, side], suffixes=("", f"_{side}"))
+def correlations(pairs: pd.DataFrame) -> FloatArray:
+    """Of users' values under the two recommenders of each pair."""
     first, second = pairs["error_first"], pairs["error_second"]
-    return np.asarray((first**2 + second**2 - pairs["error"] ** 2) / (2.0 * first * second))
+    joint = first**2 + second**2 - pairs["difference_error"] ** 2
+    return np.asarray(joint / (2.0 * first * second))
 
 
-def first_shares(ranks: Mapping[str, RankIntervals]) -> list[float]:
-    """The expected share of users without a negative above, for each recommender and size.
+def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float) -> dict[str, Any]:
+    """The content of the library's ``track_record.json``.
 
-    Distinct negatives; of tied candidates half stand above.
+    `most_times` is how many times as many candidates some users have as others.
     """
-    shares = []
-    for part in (part for name, part in ranks.items() if name != FLOOR):
-        others = part.n_candidates - 1.0
-        below = others - part.n_better - part.n_tied / 2.0
-        for m in (m for m in SIZES if FEWEST_NEGATIVES <= m <= others.min()):
-            # The probability that all m are below, C(below, m) / C(others, m).
-            log_probability = (
-                gammaln(below + 1.0) - gammaln(np.maximum(below - m, 0.0) + 1.0)
-                - gammaln(others + 1.0) + gammaln(others - m + 1.0)
-            )  # fmt: skip
-            shares.append(float(np.where(below >= m, np.exp(log_probability), 0.0).mean()))
-    return shares
-
-
-def stored(estimates: pd.DataFrame, differences: pd.DataFrame) -> dict[str, object]:
-    """The content of the library's ``track_record.json``."""
-    estimates = in_scope(estimates)
-    pairs = in_scope(pairs_of(estimates, differences))
     metrics: dict[str, object] = {}
     for name in METRICS:
-        own = estimates[estimates["metric"] == name]
-        record = fitted(own, pairs[pairs["metric"] == name])
+        own, pairs, model = _of_metric(estimates, differences, name)
+        calibrating, calibrating_pairs = own[~is_fitting(own)], pairs[~is_fitting(pairs)]
+        by_negatives = {}
+        for m, part in own.groupby("n_negatives"):
+            at_m, pairs_at_m = (
+                table[table["n_negatives"] == m] for table in (calibrating, calibrating_pairs)
+            )
+            by_negatives[str(m)] = {
+                "groups": int(at_m["group"].nunique()),
+                "typical": _up(reach(model, at_m)),
+                "decided": _up(threshold(model, pairs_at_m)),
+                "estimates": _outwards(part["estimate"], 3),
+                "firsts": _outwards(part["first"], 2),
+                "exponents": _outwards(part["exponent"], 2),
+                "correlation": _outwards(correlations(pairs[pairs["n_negatives"] == m]), 2)[1],
+            }
         metrics[name] = {
-            "probability": [[float(f"{x:.4g}") for x in pair] for pair in record.probability],
-            "typical": [float(f"{x:.4g}") for x in record.typical],
-            "estimates": _outwards(own["estimate"], 3),
-            "correlation": _outwards(correlations(own, differences), 2)[1],
+            "centre": model.centre,
+            "spread": model.spread,
+            "of_pairs": model.of_pairs,
+            "odds": odds(model, calibrating_pairs),
+            "observed": observed(left_out(estimates, differences, name)),
+            "by_negatives": by_negatives,
         }
-    sets = [benchmark.ranks(name) for name in _sets(estimates)]
-    candidates = [next(iter(ranks.values())).n_candidates for ranks in sets]
-    ratios = [float(sizes.max() / sizes.min()) for sizes in candidates]
-    smallest = min(SHARES) * min(sizes.min() - 1 for sizes in candidates) + 1
     measured = {
         "users": estimates["n_users"],
         "negatives for each user": estimates["n_negatives"],
         "candidates": estimates["n_items"],
-        "candidates for some users": np.array([smallest, max(map(np.max, candidates))]),
-        "times as many candidates for some users as for others": np.array([1.0, max(ratios)]),
+        "times as many candidates for some users as for others": np.array([1.0, most_times]),
         "candidates for each negative": estimates["n_items"] / estimates["n_negatives"],
     }
-    first = np.array([share for ranks in sets for share in first_shares(ranks)])
+    groups = {*estimates["group"]}
     return {
         "made_by": NAME,
-        "data": _sets(estimates),
+        "data": sorted({*estimates["data"]}),
+        "groups": len(groups),
+        "calibrating": len(groups - {*sources.FITTING_GROUPS}),
         "recommenders": int(estimates.groupby("data")["recommender"].nunique().sum()),
-        "logs": len(estimates[["data", *LOG]].drop_duplicates()),
-        "scope": {
-            **{key: _outwards(values, 1) for key, values in measured.items()},
-            "share without a negative above": _outwards(first, 2),
-        },
+        "neural": 0,
+        "logs": len(estimates[LOG].drop_duplicates()),
+        "scope": {key: _outwards(values, 1) for key, values in measured.items()},
         "metrics": metrics,
     }
 
 
+def most_times_candidates(names: Sequence[str], folder: Path) -> float:
+    """The most times as many candidates as another that a user of the same data set has."""
+    sizes = [next(iter(benchmark.ranks(name, folder).values())).n_candidates for name in names]
+    return max(float(part.max() / part.min()) for part in sizes)
+
+
+def _up(value: float) -> float | None:
+    """Rounded up to three decimals; None for infinity."""
+    return float(np.ceil(1_000.0 * value) / 1_000.0) if np.isfinite(value) else None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Draw evaluations of the benchmark's recommenders, and fit the library's track record."""
+    """Draw evaluations of the benchmark's recommenders, and fit the library's track record.
+
+    Ranks of a folder of one's own calibrate the bundled model; ``sources.csv`` there has the
+    columns name and group. The exit status is 2 if there are no ranks.
+    """
     parser = bundle.parser(NAME, main.__doc__)
-    parser.add_argument("--data", nargs="+", default=list(benchmark.DATA), help="default: all")
+    parser.add_argument("--data", nargs="+", help="names; default: all")
+    parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
     parser.add_argument("--fit-only", action="store_true", help="fit to the tables of a former run")
     arguments = parser.parse_args(argv)
-    output = arguments.output or Path(track_record.__file__).with_suffix(".json")
+    folder = arguments.ranks or benchmark.BUNDLE
+    record_file = Path(track_record.__file__).with_suffix(".json").name
+    output = arguments.output or (arguments.ranks or Path(track_record.__file__).parent)
+    names = arguments.data or sorted(path.stem for path in folder.glob("*.npz"))
 
-    def write() -> None:
-        for name in [] if arguments.fit_only else arguments.data:
+    def write() -> list[Path]:
+        if not names:
+            raise FileNotFoundError(
+                f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
+            )
+        for name in [] if arguments.fit_only else names:
             start = time.process_time()
 
             def tell(task: str, name: str = name, start: float = start) -> None:
                 print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
 
-            compute(name, tell)
-        bundle.write_json(output, stored(bundled(KINDS[0]), bundled(KINDS[1])))
+            compute(name, benchmark.ranks(name, folder), folder / "evidence", tell)
+        estimates, differences = (bundled(kind, folder) for kind in KINDS)
+        most_times = most_times_candidates(estimates["data"].unique().tolist(), folder)
+        content = stored(estimates, differences, most_times)
+        calibrating, fewest = content["calibrating"], fewest_groups(CONFIDENCE)
+        if calibrating < fewest:
+            print(
+                f"no theorem: it takes {fewest} sources to calibrate, got {calibrating}", flush=True
+            )
+        return [bundle.write_json(output / record_file, content)]
 
     return bundle.run(write)
 

@@ -155,18 +155,16 @@ class Fits:
 
     def bias_variance(
         self, metric: Metric, gamma: float
-    ) -> tuple[dict[int, FloatArray], dict[str, FloatArray], float]:
+    ) -> tuple[dict[int, FloatArray], dict[str, FloatArray]]:
         """Bias-variance with the maximum entropy fit to all recommenders as its prior.
 
         Returns tables of values, (n_relevant, m + 1), for each number of negatives; for each
         recommender the influence of any user's sampled ranks on its mean by way of the prior, of
-        the same shape for the smallest number of negatives; and the root mean square, over the
-        prior, of the estimator's bias at each true rank, for that number of negatives.
+        the same shape for the smallest number of negatives.
         """
         sample, names = self.sample, self.sample.names
         tables = {m: np.zeros((self.most, m + 1)) for m in np.unique(sample.negatives).tolist()}
         influences = np.zeros((len(names), self.most, self.fewest + 1))
-        squared_bias = 0.0
         for band in self.bands(metric):
             expansion = self.expansion(band, *names)
             prior = dict(zip(expansion.ranks.tolist(), expansion.mass.tolist(), strict=True))
@@ -194,14 +192,10 @@ class Fits:
                         exact_row,
                         gamma,
                     )
-            for place, exact_row in zip(band.places, exact, strict=True):
-                bias = expansion.rows @ tables[self.fewest][place - 1] - exact_row
-                squared_bias += float(expansion.mass @ bias**2)
             weights = self.weights(band)
             total_weight = sum(float(counts @ weights) for counts in sample.counts.values())
             influences[:, band.rows] = (expansion.influence(slopes) / total_weight).T[:, None]
-        root_mean_square = float(np.sqrt(squared_bias))
-        return tables, dict(zip(names, influences, strict=True)), root_mean_square
+        return tables, dict(zip(names, influences, strict=True))
 
 
 def _slopes(

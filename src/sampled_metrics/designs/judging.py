@@ -71,11 +71,9 @@ def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, 
     return judgements
 
 
-def with_record(
-    judgement: Judgement, probability: float, gap: float, confidence: float
-) -> Judgement:
-    """An undecided judgement, which the track record decides if its probability is large enough."""
-    if probability < max(track_record.VERDICT, confidence):
+def with_record(judgement: Judgement, gap: float, confidence: float) -> Judgement:
+    """The verdict of the track record on an undecided pair, unless more confidence is asked for."""
+    if confidence > track_record.TYPICAL:
         return judgement
     return replace(
         judgement,

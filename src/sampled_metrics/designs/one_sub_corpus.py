@@ -199,6 +199,7 @@ def _pair_row(first: str, second: str, difference: Evaluated, confidence: float)
         steepness=np.nan,
         favoured="",
         probability=np.nan,
+        probability_low=np.nan,
         detectable=np.nan,
         users_needed=None,
         negatives_needed=None,

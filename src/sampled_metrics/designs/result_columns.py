@@ -41,6 +41,7 @@ class ComparisonRow(NamedTuple):
     steepness: float
     favoured: str
     probability: float
+    probability_low: float
     detectable: float
     users_needed: int | None
     negatives_needed: int | None

@@ -1,52 +1,120 @@
 """How often estimates were right on real recommenders: the warrant "track record".
 
 The numbers are in ``track_record.json``. The laboratory fits them to evaluations drawn from the
-benchmark's exact ranks (``make evidence``): the probability that a pair is in the order of its
-estimates several times, each time without one data set, and typical ranges to all of them. The
-recommenders are neighbourhood methods, factorisations, linear models and popularity; none of them
-is neural.
+benchmark's exact ranks (``make evidence``). Data sets of some groups (sources) fit a model of the
+error, the others calibrate it, with a theorem about a new source: hierarchical conformal prediction
+for typical ranges (dunn2022, lee2023), conformal risk control for verdicts (angelopoulos2022).
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
-from .._validate import shortened
+from .._confidence import percent
+from .._validate import FloatArray, shortened
 from ..metrics import Metric
+from . import power_law
+from .power_law import PowerLaw
 from .sample import Sample, UserMean
 from .values import FITTED, Values
 
 #: The probability from which an order is a verdict, and from which it is printed.
 VERDICT, PRINTED = 0.95, 0.8
-#: Why other designs have no record.
-FIXED_NEGATIVES = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
 #: The largest probability that is printed: the benchmark has too few pairs to check larger ones.
 MOST = 0.99
+#: The confidence of typical ranges: how often they hold the exact value, averaged over sources.
+TYPICAL = 0.95
+#: Why other designs have no record.
+FIXED_NEGATIVES = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
+#: The model of the error leaves out errors below this share of the metric.
+LEAST_SPREAD = 0.01
+#: How many times more negatives one user may have than another.
+MOST_TIMES_NEGATIVES = 1.15
 
 
 class Record(NamedTuple):
-    """What was fitted for a metric, and on what.
+    """What was fitted for a metric and calibrated for a number of negatives.
 
-    `probability` holds for each refit the slope a and the share c in
-    Phi(a |d| / sqrt(s^2 + c^2 b^2)), the probability that a difference d with standard error s and
-    bias scale b has the right sign.
-    `typical` holds a share of its own for single estimates, and the two multiples of
-    sqrt(s^2 + c^2 b^2) at which the range starts and ends.
-    `estimates` holds the smallest and largest estimate, and `correlation` the largest correlation
-    of users' values under two recommenders.
+    The centre of a range is the estimate times exp(w r + e b), with b and r as in :class:`Case`;
+    `centre` is (w, e). The spread of its relative error is the root of the sum of squares of a
+    times the estimate's relative standard error, and c times r; `spread` is (a, c), and `of_pairs`
+    that of the difference of two logarithms. `typical` is the multiple of the spread for a typical
+    range, `decided` the least strength of a verdict, infinite if there is none.
+    `odds` lists strengths and, from each of these on, the share of pairs in the order of their
+    estimates, and that share if one more source had all in the wrong order. `estimates`, `firsts`
+    and `exponents` are the smallest and largest values, `correlation` the largest correlation of
+    users' values.
     """
 
-    probability: tuple[tuple[float, float], ...]
-    typical: tuple[float, float, float]
-    estimates: tuple[float, float] = (0.0, 1.0)
-    correlation: float = 1.0
+    centre: tuple[float, float]
+    spread: tuple[float, float]
+    of_pairs: tuple[float, float]
+    typical: float
+    decided: float
+    odds: tuple[tuple[float, float, float], ...]
+    estimates: tuple[float, float]
+    firsts: tuple[float, float]
+    exponents: tuple[float, float]
+    correlation: float
+
+
+class Case(NamedTuple):
+    """An estimate as the model of its error takes it, or an array of such estimates.
+
+    `log_estimate` is its logarithm, `ratio` the logarithm of the power law's value relative to it
+    (r), `exponent` that of the power law (b), and `error` the standard error.
+    """
+
+    log_estimate: Any
+    ratio: Any
+    exponent: Any
+    error: Any
+
+    @classmethod
+    def of(cls, mean: UserMean, law: PowerLaw, metric: Metric) -> Case:
+        return cls(*power_law.log_ratio(mean.value, law.value(metric)), law.exponent, mean.error)
+
+
+def log_centre(case: Case, centre: tuple[float, float]) -> FloatArray:
+    """The logarithm of the centre of a typical range."""
+    return np.asarray(case.log_estimate + centre[0] * case.ratio + centre[1] * case.exponent)
+
+
+def spread(case: Case, parameters: tuple[float, float]) -> FloatArray:
+    """The scale of the error of a centre's logarithm."""
+    relative_error = case.error / np.exp(case.log_estimate)
+    return _root(parameters, relative_error, case.ratio)
+
+
+def strength(
+    first: Case,
+    second: Case,
+    error: Any,
+    centre: tuple[float, float],
+    parameters: tuple[float, float],
+    sign: Any,
+) -> FloatArray:
+    """How clearly a pair is in the order of its estimates: a difference by its scale.
+
+    The difference is that of the logarithms of the centres, times `sign` of the estimates'
+    difference; so it is negative if centres have another order than estimates. `error` is the
+    standard error of the estimates' difference, taken relative to their geometric mean.
+    """
+    gap = sign * (log_centre(first, centre) - log_centre(second, centre))
+    level = np.exp(0.5 * (first.log_estimate + second.log_estimate))
+    return np.asarray(gap / _root(parameters, error / level, 0.5 * (first.ratio + second.ratio)))
+
+
+def _root(parameters: tuple[float, float], relative_error: Any, ratio: Any) -> FloatArray:
+    squares = (parameters[0] * relative_error) ** 2 + (parameters[1] * ratio) ** 2
+    return np.asarray(np.sqrt(squares + LEAST_SPREAD**2))
 
 
 @cache
@@ -56,26 +124,82 @@ def _stored() -> Mapping[str, Any]:
     return stored
 
 
-@cache
-def records() -> dict[str, Record]:
-    """The record of each metric by its name."""
-    return {
-        name: Record(
-            tuple(map(tuple, fitted["probability"])),
-            tuple(fitted["typical"]),
-            tuple(fitted["estimates"]),
-            fitted["correlation"],
-        )
-        for name, fitted in _stored()["metrics"].items()
-    }
+def benchmark() -> str:
+    """Whose track record it is: recommenders, data sets and sources, as counts."""
+    stored = _stored()
+    neural = f"{stored['neural']} of them neural" if stored["neural"] else "none of them neural"
+    return (
+        f"{stored['recommenders']} recommenders, {neural}, on {len(stored['data'])} data sets from "
+        f"{stored['groups']} sources"
+    )
+
+
+def typical_promise() -> str:
+    """What a typical range promises."""
+    return (
+        f"{percent(TYPICAL)} of such ranges hold the exact value for the log's users, averaged "
+        f"over new sources like the benchmark's (theorem; {benchmark()})"
+    )
+
+
+def verdict_promise(metric: Metric) -> str:
+    """What a verdict on a pair promises, and how often verdicts were wrong on sources left out."""
+    observed = _stored()["metrics"][_recorded(metric)]["observed"]
+    return (
+        f"at most {percent(1.0 - TYPICAL)} of all pairs get a wrong verdict, averaged over new "
+        f"sources like the benchmark's (theorem; {benchmark()}); with their source left out, "
+        f"{observed['wrong']:,} of {observed['verdicts']:,} verdicts were wrong"
+    )
+
+
+def recorded_metrics() -> list[str]:
+    """The metrics that have a record."""
+    return list(_stored()["metrics"])
+
+
+def record(metric_name: str, n_negatives: int) -> Record:
+    """The record of a metric for a number of negatives.
+
+    Between two numbers of the benchmark the wider range, and the stricter verdict, of both.
+    """
+    fitted = _stored()["metrics"][metric_name]
+    by_negatives = {int(m): values for m, values in fitted["by_negatives"].items()}
+    numbers = sorted(by_negatives)
+    place = bisect_left(numbers, n_negatives)
+    used = numbers[place : place + 1]
+    if used != [n_negatives]:
+        used = numbers[max(place - 1, 0) : place + 1]
+    parts = [by_negatives[m] for m in used]
+
+    def largest(key: str) -> float:
+        return max(np.inf if part[key] is None else float(part[key]) for part in parts)
+
+    def ends(key: str) -> tuple[float, float]:
+        return min(part[key][0] for part in parts), max(part[key][1] for part in parts)
+
+    return Record(
+        tuple(fitted["centre"]),
+        tuple(fitted["spread"]),
+        tuple(fitted["of_pairs"]),
+        largest("typical"),
+        largest("decided"),
+        tuple(map(tuple, fitted["odds"])),
+        ends("estimates"),
+        ends("firsts"),
+        ends("exponents"),
+        largest("correlation"),
+    )
 
 
 def of_log(
     values: Values, metric: Metric, estimator: str, *, has_default_gamma: bool
 ) -> tuple[Record | None, str]:
     """The record for estimates of a metric from a log; or None, and what the benchmark lacks."""
-    reason = _missing(values.sample, metric, estimator, has_default_gamma)
-    return (None, reason) if reason else (records()[_recorded(metric)], "")
+    sample = values.sample
+    reason = _missing(sample, metric, estimator, has_default_gamma)
+    if reason:
+        return None, reason
+    return record(_recorded(metric), int(sample.negatives.min())), ""
 
 
 def _recorded(metric: Metric) -> str:
@@ -83,31 +207,39 @@ def _recorded(metric: Metric) -> str:
     return f"recall@{metric.k}" if metric.declaration.is_hit_rate else metric.name
 
 
-def beyond(record: Record, sample: Sample, recommender: str, estimate: float) -> str:
+def beyond(record: Record, law: PowerLaw, recommender: str, estimate: float) -> str:
     """How a recommender's level is outside the benchmark's, or ""."""
-    is_first = (sample.better == 0) / (1.0 + sample.tied)
-    share = float(sample.counts[recommender] @ is_first) / sample.users[recommender]
-    least, most = _stored()["scope"]["share without a negative above"]
-    if not least <= share <= most:
+    name = shortened(recommender)
+    least, most = record.firsts
+    if not least <= law.first <= most:
         return (
-            f"{share:.0%} of the users of {shortened(recommender)} have no negative above "
-            f"their item; the benchmark has {least:.0%} to {most:.0%}"
+            f"{law.first:.0%} of the users of {name} have no negative above their item; the "
+            f"benchmark has {least:.0%} to {most:.0%}"
         )
     least, most = record.estimates
     if not least <= estimate <= most:
         return (
-            f"the estimate for {shortened(recommender)} is {estimate:.3f}; the benchmark has "
-            f"{least:.3f} to {most:.3f}"
+            f"the estimate for {name} is {estimate:.3f}; the benchmark has {least:.3f} to "
+            f"{most:.3f}"
+        )
+    least, most = record.exponents
+    if not least <= law.exponent <= most:
+        return (
+            f"the share of users of {name} near the top grows as the rank to the power "
+            f"{law.exponent:.2f}; the benchmark has {least:.2f} to {most:.2f}"
         )
     return ""
 
 
 def outside(
-    record: Record, sample: Sample, means: Mapping[str, UserMean], difference_error: float
+    record: Record,
+    laws: Mapping[str, PowerLaw],
+    means: Mapping[str, UserMean],
+    difference_error: float,
 ) -> str:
     """How a pair is outside the benchmark, in the level of one or in their likeness, or ""."""
     for name, mean in means.items():
-        if reason := beyond(record, sample, name, mean.value):
+        if reason := beyond(record, laws[name], name, mean.value):
             return reason
     first, second = (mean.error for mean in means.values())
     if not first * second:
@@ -133,16 +265,17 @@ def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: 
     if estimator != FITTED[0] or not has_default_gamma:
         return f"the benchmark has estimates by {FITTED[0]} with the default gamma"
     lower, upper = int(sample.negatives.min()), int(sample.negatives.max())
-    if lower < upper:
-        return f"users have {lower:,} to {upper:,} negatives; the benchmark's have the same number"
+    if upper > MOST_TIMES_NEGATIVES * lower:
+        return (
+            f"users have {lower:,} to {upper:,} negatives; the benchmark's have at most "
+            f"{MOST_TIMES_NEGATIVES:g} times as many as others"
+        )
     candidates = sample.items - sample.relevant + 1
     smallest, largest = int(candidates.min()), int(candidates.max())
     measured: list[tuple[str, float]] = [
         ("users", min(sample.users.values())),
         ("negatives for each user", lower),
         ("candidates", sample.mean_items),
-        ("candidates for some users", smallest),
-        ("candidates for some users", largest),
         ("times as many candidates for some users as for others", largest / smallest),
         ("candidates for each negative", sample.mean_items / lower),
     ]
@@ -159,34 +292,38 @@ def _written(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:,.1f}"
 
 
-def probability(record: Record, difference: float, error: float, bias_scale: float) -> float:
-    """The probability that a difference has the sign of its estimate; the smallest of all refits.
+def odds(record: Record, pair_strength: float) -> tuple[float, float]:
+    """How often pairs of such strength were in the order of their estimates, by two counts.
 
-    `error` is its standard error, and `bias_scale` the root mean square bias of the estimator over
-    true ranks.
+    An average over sources, and that average with one more source that has all pairs in the wrong
+    order. The second is, on average, at most the probability for a new source. Missing where no
+    share was calibrated.
 
-    >>> round(probability(Record(((1.0, 0.0), (0.9, 0.1)), (0.1, -1.0, 2.0)), 0.02, 0.01, 0.05), 3)
-    0.946
+    >>> from types import SimpleNamespace
+    >>> odds(SimpleNamespace(odds=((0.0, 0.6, 0.5), (1.5, 0.93, 0.85))), 1.7)
+    (0.93, 0.85)
     """
-    if difference == 0 or not np.isfinite(error):
-        return 0.5
-    probabilities = [
-        float(ndtr(slope * abs(difference) / np.hypot(error, share * bias_scale)))
-        for slope, share in record.probability
-    ]
-    return min(MOST, *probabilities)
+    reached = [values for at_least, *values in record.odds if pair_strength >= at_least]
+    share, low = reached[-1] if reached else (np.nan, np.nan)
+    return share, low
 
 
-def typical_range(
-    record: Record, estimate: float, error: float, bias_scale: float
-) -> tuple[float, float]:
-    """The typical range around an estimate, clipped to [0, 1].
+def is_decided(record: Record, pair_strength: float) -> bool:
+    """Whether the record gives a verdict: by its threshold, and by the share of right orders."""
+    return pair_strength >= record.decided and odds(record, pair_strength)[0] >= VERDICT
 
-    >>> record = Record((), (0.1, -1.0, 2.0))
-    >>> [round(end, 3) for end in typical_range(record, 0.03, 0.003, 0.04)]
-    [0.025, 0.04]
+
+def typical_range(record: Record, case: Case) -> tuple[float, float]:
+    """The typical range of a metric, at most 1; missing if too few groups calibrate it.
+
+    >>> from types import SimpleNamespace
+    >>> record = SimpleNamespace(centre=(0.5, 0.0), spread=(1.0, 0.2), typical=2.0)
+    >>> [round(end, 3) for end in typical_range(record, Case(np.log(0.05), 0.2, 0.4, 0.005))]
+    [0.044, 0.069]
     """
-    share, lowest, highest = record.typical
-    deviation = float(np.hypot(error, share * bias_scale))
-    low, high = np.clip([estimate + lowest * deviation, estimate + highest * deviation], 0.0, 1.0)
+    reach = record.typical * float(spread(case, record.spread))
+    if not np.isfinite(reach):
+        return np.nan, np.nan
+    centre = float(log_centre(case, record.centre))
+    low, high = np.minimum(np.exp([centre - reach, centre + reach]), 1.0)
     return float(low), float(high)

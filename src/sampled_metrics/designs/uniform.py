@@ -20,13 +20,15 @@ from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
-from . import judging, options, ranges, remedies, track_record
+from . import judging, options, power_law, ranges, remedies, track_record
 from .analysis import Analysis, Request
 from .judging import Judgement, Pair, Paired
+from .power_law import PowerLaw
 from .ranges import Range
 from .remedies import Remedy
 from .result_columns import ComparisonRow, EstimateRow, EstimatorRow
 from .sample import Sample, UserMean, difference
+from .track_record import Case
 from .values import ESTIMATORS, FITTED, WEIGHTED, Values
 
 
@@ -180,11 +182,16 @@ class UniformAnalysis(Analysis):
         """The typical range by a record; missing, with a note, for a level that it lacks."""
         if record is None:
             return np.nan, np.nan
-        if outside := track_record.beyond(record, self.sample, recommender, mean.value):
+        law = self.laws[recommender]
+        if outside := track_record.beyond(record, law, recommender, mean.value):
             notes.append(f"no typical range of {metric.name}: {outside}")
             return np.nan, np.nan
-        scale = self.values.bias_scale(metric)
-        return track_record.typical_range(record, mean.value, mean.error, scale)
+        return track_record.typical_range(record, Case.of(mean, law, metric))
+
+    @cached_property
+    def laws(self) -> dict[str, PowerLaw]:
+        """The power law of each recommender's top ranks."""
+        return {name: power_law.fit(self.sample, name) for name in self.sample.names}
 
     def _doubts(
         self, metric: Metric, recommender: str, mean: UserMean, interval: Range
@@ -321,12 +328,12 @@ class UniformAnalysis(Analysis):
         low, high = np.nan, np.nan
         if self.unbiased(paired.metric) and paired.estimator in ("naive", WEIGHTED):
             low, high = gap.student(self.request.confidence)[:2]
-        probability = np.nan
+        probability, probability_low = np.nan, np.nan
         if record and not judgement.sign:
-            probability = self._probability(pair, paired, record, notes)
-            judgement = judging.with_record(
-                judgement, probability, gap.value, self.request.confidence
-            )
+            strength = self._strength(pair, paired, record, notes)
+            probability, probability_low = track_record.odds(record, strength)
+            if track_record.is_decided(record, strength):
+                judgement = judging.with_record(judgement, gap.value, self.request.confidence)
         by_sample = judgement.sign != 0 and judgement.warrant != _confidence.TRACK_RECORD
         is_ahead = probability >= track_record.PRINTED or low > 0 or high < 0
         favoured = first if gap.value > 0 else second
@@ -346,24 +353,30 @@ class UniformAnalysis(Analysis):
             steepness=judgement.steepness if judgement.sign else np.nan,
             favoured=favoured if is_ahead and not by_sample else "",
             probability=probability,
+            probability_low=probability_low,
             detectable=judgement.detectable,
             users_needed=judgement.users_needed,
             negatives_needed=remedy.negatives,
             ranking_decides=remedy.ranking_decides,
         )
 
-    def _probability(
+    def _strength(
         self, pair: Pair, paired: Paired, record: track_record.Record, notes: list[str]
     ) -> float:
-        """The probability, by a record, that the leader of a pair is better; or missing."""
+        """How clearly, by a record, the leader of a pair is better; missing outside the record."""
         metric, gap = paired.metric, paired.differences[pair]
         means = {name: paired.means[name] for name in pair}
-        if outside := track_record.outside(record, self.sample, means, gap.error):
+        if outside := track_record.outside(record, self.laws, means, gap.error):
             first, second = map(shortened, pair)
             notes.append(f"no track record for {first} and {second} on {metric.name}: {outside}")
             return np.nan
-        scale = self.values.bias_scale(metric)
-        return track_record.probability(record, gap.value, gap.error, scale)
+        first_case, second_case = (
+            Case.of(mean, self.laws[name], metric) for name, mean in means.items()
+        )
+        strength = track_record.strength(
+            first_case, second_case, gap.error, record.centre, record.of_pairs, np.sign(gap.value)
+        )
+        return float(strength)
 
     # Estimates by each estimator
 

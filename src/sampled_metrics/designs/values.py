@@ -75,10 +75,6 @@ class Values:
             for recommender_name, users in self.sample.users.items()
         }
 
-    def bias_scale(self, metric: Metric) -> float:
-        """Root mean square bias, over true ranks, of the estimate by a fitted prior."""
-        return self._by_fitted(metric)[2]
-
     def by_row(self, metric: Metric, estimator: str) -> FloatArray:
         """Values of each kind by an estimator that is not fitted to the log."""
         if estimator == "naive":
@@ -124,7 +120,7 @@ class Values:
         under every recommender on the prior.
         """
         sample, means = self.sample, {}
-        tables, influences, _ = self._by_fitted(metric)
+        tables, influences = self._by_fitted(metric)
         row_values = self.looked_up(_of_places(metric, tables.__getitem__))
         for recommender, users in sample.users.items():
             value = float(sample.counts[recommender] @ row_values) / users

@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .._confidence import RECORDED, UNDECIDED
+from .._confidence import UNDECIDED
+from ..designs.track_record import benchmark
 from ..metrics import metric
 from ..results import Comparison, Estimates, Plan, Result
 from .figures import comparison_panel, estimates_panel, image
@@ -42,14 +43,15 @@ DEFINITIONS = {
     "estimate": "By bias-variance with a prior fitted to the log, or by the naive metric where it "
     "has no bias. Its standard error leaves out its bias; the typical range allows for a bias as "
     "large as on the benchmark.",
-    "typical": "A range around the estimate, for the exact metric of the log's own users, whatever "
-    "the confidence of other ranges. It was calibrated on models whose exact metrics are known: "
-    "the line above the ranges says on which, and how often such ranges hold the exact metric. It "
-    "promises nothing for another data set.",
-    "probability": "By the track record: the probability that two recommenders are in the order of "
-    "their estimates. It comes from six models, each fitted to evaluations of five of the "
-    "benchmark's six data sets, and is the smallest by these models, at most 99%. It is for the "
-    f"log's own users. The benchmark has {RECORDED}.",
+    "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
+    "whose exact metrics are known: the line above the ranges says on which. If your data come "
+    "from a source like theirs, it holds the exact metric with probability 95%, on average over "
+    "sources. That is no promise for one source, for all rows of a log at once, or for a model "
+    "chosen because its result is high.",
+    "probability": "By the track record: how often two recommenders whose estimates differ as "
+    "clearly were in the order of their estimates, averaged over the benchmark's sources, at most "
+    "99%. The second number counts one more source, with all its pairs in the wrong order: it "
+    f"is what a new source may be taken to have. The benchmark has {benchmark()}.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
     "interval": "All exact values that are consistent with the log under the assumption named, at "
@@ -63,8 +65,8 @@ DEFINITIONS = {
     "of geometrics: near the top, users are a mixture of geometric distributions.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Theorem: for "
     "any number of users, if the assumption holds. Large sample: by Student's test, which needs "
-    "many users. Track record: calibrated on recommenders whose exact metrics are known, none of "
-    "them neural, and no promise.",
+    "many users. Track record: calibrated on recommenders whose exact metrics are known, with a "
+    "theorem on the average over sources like theirs.",
     "quote": "What a sentence may quote: the estimate with its interval. Name the assumption and "
     "the confidence with it.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the exact "
@@ -74,8 +76,8 @@ DEFINITIONS = {
     "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
     "population that the users were drawn from at random. A verdict whatever the ranks holds for "
     "the log's own users, too. One probably beats the other if the log does not decide, but the "
-    "probability by the track record is 95% or more. Each such verdict stands alone: one of "
-    "several is wrong more often.",
+    "track record says that such orders were right in 95% of cases or more. At most 5% of all "
+    "pairs get a wrong verdict by it, on average over sources like the benchmark's.",
 }
 
 

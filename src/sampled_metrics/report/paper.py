@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from .._confidence import LARGE_SAMPLE, RECORDED, THEOREM
+from .._confidence import LARGE_SAMPLE, THEOREM
 from .._validate import printable
+from ..designs.track_record import benchmark
 from ..metrics import metric
 from ..results import Comparison, Estimates, Result
 from .text import assuming, cells_of, confidence_of, grounds_of, is_number, shown
@@ -91,8 +92,8 @@ def _recorded(settings: Mapping[str, Any], columns: set[str]) -> list[str]:
     if not recorded:
         return []
     return [
-        f"The {_joined(recorded)} are a track record: they were fitted to the benchmark of "
-        f"Sampled Metrics, {RECORDED}."
+        f"The {_joined(recorded)} are a track record, calibrated on the benchmark of Sampled "
+        f"Metrics: {benchmark()}."
     ]
 
 

@@ -19,7 +19,6 @@ from .._confidence import (
     CONFIDENCE,
     LARGE_SAMPLE,
     NONE,
-    RECORD,
     THEOREM,
     TRACK_RECORD,
     UNDECIDED,
@@ -31,6 +30,7 @@ from .._confidence import (
 from .._files import FORMATS
 from .._validate import as_written, printable
 from ..bounds.assumption import Assumption
+from ..designs import track_record
 from ..metrics import Metric, metric
 from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
 
@@ -166,9 +166,10 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
     rows = _of_metric(result.frame, metric_name)
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
-        lines.insert(0, TYPICAL if record is None else f"typical: {record}")
+        lines.insert(0, f"typical: {record or track_record.typical_promise()}")
     if "probability" in rows and rows["probability"].notna().any():
-        lines.append(FOOTNOTE)
+        compared_metric = metric(result.settings["metric"])
+        lines.append(f"track record: {track_record.verdict_promise(compared_metric)}")
     return lines
 
 
@@ -238,17 +239,18 @@ def without_grounds(result: Estimates | Comparison) -> str:
     return formatted(shown(result).drop(columns=columns, errors="ignore"))
 
 
-#: What a typical range is, and where the probability of an order comes from.
-TYPICAL = (
-    "typical: fitted so that on each of six data sets 95% of such ranges hold the exact value for "
-    "the log's users (track record of 64 recommenders, none of them neural)"
-)
-FOOTNOTE = f"track record: fitted to {RECORD}"
 #: Columns of a comparison that another column or a sentence includes.
 _INCLUDED = [
     *("first", "second", "standard_error", "student_low", "student_high"),
     *("possible_low", "possible_high", "assumption", "warrant", "steepness", "favoured"),
-    *("probability", "detectable", "users_needed", "negatives_needed", "ranking_decides"),
+    *(
+        "probability",
+        "probability_low",
+        "detectable",
+        "users_needed",
+        "negatives_needed",
+        "ranking_decides",
+    ),
 ]
 
 
@@ -304,8 +306,11 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
 
 def _recorded(row: Mapping[Hashable, Any]) -> str:
     """How often the record had such an order right, rounded down to whole percents."""
-    share = np.floor(100.0 * row["probability"] + 1e-9)
-    return f"right in {share:.0f}% of such cases on the benchmark"
+    share, low = (np.floor(100.0 * row[name] + 1e-9) for name in ("probability", "probability_low"))
+    return (
+        f"right in {share:.0f}% of such cases on the benchmark, {low:.0f}% if one more source were "
+        "wrong throughout"
+    )
 
 
 def comparison_table(result: Comparison) -> pd.DataFrame:

@@ -1,0 +1,74 @@
+"""Tables and figures of the appendix on the track record."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sampled_metrics import metric
+
+from ..display import figures
+from ..display.tables import Frame
+from ..experiments import conformal, track_record
+
+#: Groups, how many, and how many times as large the new group's errors are: what is simulated.
+GROUPS, SHIFTS = (19, 24), (1.0, 2.0)
+REPEATS = 400
+
+
+def left_out(metric_names: tuple[str, ...]) -> Frame:
+    """Each group judged without it, for some metrics, with all bundled evaluations."""
+    estimates, differences = (track_record.bundled(kind) for kind in track_record.KINDS)
+    tables = [track_record.left_out(estimates, differences, name) for name in metric_names]
+    return pd.concat(tables, ignore_index=True)
+
+
+def summary(groups: Frame) -> Frame:
+    """Means over the calibrating groups, for each metric and number of negatives.
+
+    `wrong_called` is the share of wrong verdicts among all verdicts, groups alike.
+    """
+    calibrating = groups[~groups["fits"]]
+    rows = []
+    for (name, m), part in calibrating.groupby(["metric", "n_negatives"], sort=False):
+        called = part[part["called"] > 0]
+        row = {"metric": metric(str(name)).label, "m": m, "sources": len(part)}
+        row |= {"holds": part["holds"].mean(), "worst": part["holds"].min()}
+        row |= {"called": part["called"].mean(), "wrong": part["wrong"].mean()}
+        row["wrong_called"] = (called["wrong"] / called["called"]).mean()
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def plot_sources(groups: Frame) -> Figure:
+    """For each source: the share of ranges that hold, and the shares of pairs called and wrong.
+
+    `groups` are of one metric and number of negatives.
+    """
+    ordered = groups.sort_values("called")
+    figure, axes = figures.panels(1, 2, height=0.19 * len(ordered) + 1.0, sharey=True)
+    places = range(len(ordered))
+    axes[0].hlines(places, 0.0, ordered["called"], color="#c4c4c4", linewidth=1)
+    axes[0].plot(ordered["called"], places, "o", color="#0b3c6f", markersize=4)
+    axes[0].plot(ordered["wrong"], places, "x", color="#d1581a", markersize=5)
+    axes[0].set(xlabel="share of all pairs", xlim=(-0.02, 1.02), yticks=list(places))
+    axes[0].set_yticklabels(
+        [f"{row.group} *" if row.fits else row.group for row in ordered.itertuples()], fontsize=8
+    )
+    axes[0].set_title("called (dot), wrongly (cross)", fontsize=10)
+    axes[1].plot(ordered["holds"], places, "o", color="#0b3c6f", markersize=4)
+    axes[1].axvline(0.95, color="#999999", linewidth=1)
+    axes[1].set(xlabel="share of typical ranges", xlim=(0.45, 1.02))
+    axes[1].set_title("hold the exact value", fontsize=10)
+    return figure
+
+
+def simulated() -> Frame:
+    """Coverage and wrong verdicts for a new group of drawn hierarchies."""
+    rows = []
+    for spread in ("moderate", "outliers"):
+        for n_groups in GROUPS:
+            for shift in SHIFTS:
+                found = conformal.simulated(n_groups, 40, spread, shift, REPEATS, seed=1)
+                rows.append({"spread": spread, "groups": n_groups, "shift": shift, **found})
+    return pd.DataFrame(rows)
