@@ -63,6 +63,27 @@ def plot_sources(groups: Frame) -> Figure:
     return figure
 
 
+def kinds_table(rows: Frame) -> Frame:
+    """What the record says of other kinds, from :func:`~other_kinds.bundled`.
+
+    A row for each kind and metric: how many typical ranges, and how many of them hold; pairs, those
+    in the record's scope, verdicts, wrong ones; and the share of undecided pairs in scope that are
+    in the order of their estimates.
+    """
+    table = []
+    for (kind, name), part in rows.groupby(["kind", "metric"], sort=False):
+        ranges, pairs = (part[part["what"] == what] for what in ("range", "pair"))
+        said, verdicts = ranges[ranges["said"]], pairs[pairs["said"]]
+        undecided = pairs[pairs["known"] & ~pairs["said"]]
+        row = {"Kind": kind, "Metric": metric(str(name)).label, "Sets": part["data"].nunique()}
+        row |= {"Models": len(ranges[["data", "first"]].drop_duplicates())}
+        row |= {"Ranges": len(said), "Hold": said["right"].mean()}
+        row |= {"Pairs": len(pairs), "In scope": int(pairs["known"].sum())}
+        row |= {"Verdicts": len(verdicts), "Wrong": int((~verdicts["right"]).sum())}
+        table.append(row | {"Right, undecided": undecided["right"].mean()})
+    return pd.DataFrame(table)
+
+
 def simulated() -> Frame:
     """Coverage and wrong verdicts for a new group of drawn hierarchies."""
     rows = []

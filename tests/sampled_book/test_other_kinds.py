@@ -1,0 +1,79 @@
+"""Kinds of recommenders that the record was not calibrated on, judged by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book.chapters import track_record as chapter
+from sampled_book.data import benchmark
+from sampled_book.experiments import other_kinds
+from sampled_book.experiments.track_record import drawn
+from sampled_metrics.ranking.intervals import RankIntervals
+
+
+def test_twins_are_recommenders_whose_names_agree_up_to_a_comma():
+    names = ["BPR", "ALS", "BPR, another seed", "ALS, another seed"]
+    pairs = other_kinds.twins(dict.fromkeys(names))
+    assert pairs == [["BPR", "BPR, another seed"], ["ALS", "ALS, another seed"]]
+
+
+def test_judged_rows_are_about_the_special_recommender_and_the_exact_order():
+    ranks = benchmark.ranks("filmtrust")
+    chosen = {name: ranks[name] for name in ("Item cosine", "Popular", "EASE")}
+    log = drawn(chosen, 100, False, np.random.default_rng(1))
+    rows = pd.DataFrame(other_kinds.judged(log, chosen, {"EASE"}))
+    ranges, pairs = (rows[rows["what"] == what] for what in ("range", "pair"))
+    assert ranges["first"].tolist() == ["EASE"] * 2
+    assert len(pairs) == 4
+    assert ((pairs["first"] == "EASE") | (pairs["second"] == "EASE")).all()
+    # A verdict is never on a pair outside the scope.
+    assert not (pairs["said"] & ~pairs["known"]).any()
+
+
+@pytest.mark.parametrize("kind", other_kinds.KINDS)
+def test_kinds_are_kept_apart_and_have_the_benchmarks_users(kind):
+    folder = benchmark.BUNDLE / kind
+    names = sorted(path.stem for path in folder.glob("*.npz"))
+    assert names
+    rows = other_kinds.bundled()
+    assert set(rows.loc[rows["kind"] == kind, "data"]) == set(names)
+    for name in names:
+        special = benchmark.ranks(name, folder)
+        assert all(isinstance(part, RankIntervals) for part in special.values())
+        if kind != "ratings":
+            usual = next(iter(benchmark.ranks(name).values()))
+            for part in special.values():
+                np.testing.assert_array_equal(part.n_candidates, usual.n_candidates)
+
+
+def test_the_counts_of_a_table_by_hand():
+    rows = pd.DataFrame(
+        {
+            "kind": "neural", "metric": "ndcg@10", "what": ["range"] * 4 + ["pair"] * 5,
+            "known": [True, True, False, True, True, True, True, False, True],
+            "said": [True, True, False, True, True, False, True, False, False],
+            "right": [True, False, False, True, True, False, False, True, True],
+            "data": list("aabbaabba"), "first": list("ABABABABA"), "second": "",
+        }
+    )  # fmt: skip
+    (row,) = chapter.kinds_table(rows).to_dict("records")
+    assert (row["Ranges"], row["Hold"]) == (3, pytest.approx(2 / 3))
+    assert (row["Pairs"], row["In scope"], row["Verdicts"], row["Wrong"]) == (5, 4, 2, 1)
+    assert row["Right, undecided"] == pytest.approx(1 / 2)
+
+
+def test_the_summary_averages_calibrating_sources():
+    groups = pd.DataFrame(
+        {
+            "metric": "ndcg@10", "n_negatives": 100, "group": list("abc"),
+            "fits": [False, False, True], "holds": [1.0, 0.9, 0.0], "called": [0.5, 0.0, 1.0],
+            "wrong": [0.05, 0.0, 1.0],
+        }
+    )  # fmt: skip
+    (row,) = chapter.summary(groups).to_dict("records")
+    assert (row["metric"], row["m"], row["sources"]) == ("NDCG@10", 100, 2)
+    assert (row["holds"], row["worst"]) == (pytest.approx(0.95), 0.9)
+    assert (row["called"], row["wrong"]) == (0.25, 0.025)
+    assert row["wrong_called"] == pytest.approx(0.1)
