@@ -157,6 +157,7 @@ graph-ranks: .venv-graphs/installed
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.judged_kinds)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)
 
 corpora: $(VENV)/book.installed

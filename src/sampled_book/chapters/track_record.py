@@ -64,7 +64,7 @@ def plot_sources(groups: Frame) -> Figure:
 
 
 def kinds_table(rows: Frame) -> Frame:
-    """What the record says of other kinds, from :func:`~other_kinds.bundled`.
+    """What the record says of other kinds, from :func:`~judged_kinds.bundled`.
 
     A row for each kind and metric: how many typical ranges, and how many of them hold; pairs, those
     in the record's scope, verdicts, wrong ones; and the share of undecided pairs in scope that are

@@ -8,14 +8,14 @@ import pytest
 
 from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark
-from sampled_book.experiments import other_kinds
+from sampled_book.experiments import judged_kinds
 from sampled_book.experiments.track_record import drawn
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
 def test_twins_are_recommenders_whose_names_agree_up_to_a_comma():
     names = ["BPR", "ALS", "BPR, another seed", "ALS, another seed"]
-    pairs = other_kinds.twins(dict.fromkeys(names))
+    pairs = judged_kinds.twins(dict.fromkeys(names))
     assert pairs == [["BPR", "BPR, another seed"], ["ALS", "ALS, another seed"]]
 
 
@@ -23,7 +23,7 @@ def test_judged_rows_are_about_the_special_recommender_and_the_exact_order():
     ranks = benchmark.ranks("filmtrust")
     chosen = {name: ranks[name] for name in ("Item cosine", "Popular", "EASE")}
     log = drawn(chosen, 100, False, np.random.default_rng(1))
-    rows = pd.DataFrame(other_kinds.judged(log, chosen, {"EASE"}))
+    rows = pd.DataFrame(judged_kinds.judged(log, chosen, {"EASE"}))
     ranges, pairs = (rows[rows["what"] == what] for what in ("range", "pair"))
     assert ranges["first"].tolist() == ["EASE"] * 2
     assert len(pairs) == 4
@@ -32,12 +32,12 @@ def test_judged_rows_are_about_the_special_recommender_and_the_exact_order():
     assert not (pairs["said"] & ~pairs["known"]).any()
 
 
-@pytest.mark.parametrize("kind", other_kinds.KINDS)
+@pytest.mark.parametrize("kind", judged_kinds.KINDS)
 def test_kinds_are_kept_apart_and_have_the_benchmarks_users(kind):
     folder = benchmark.BUNDLE / kind
     names = sorted(path.stem for path in folder.glob("*.npz"))
     assert names
-    rows = other_kinds.bundled()
+    rows = judged_kinds.bundled()
     assert set(rows.loc[rows["kind"] == kind, "data"]) == set(names)
     for name in names:
         special = benchmark.ranks(name, folder)

@@ -3,7 +3,7 @@
 Their exact ranks are in folders beside the benchmark's: neural recommenders, predictors of ratings,
 and near-twins (one model from two seeds). Each evaluation has one such recommender and others of
 the same data set; near-twins are compared with each other.
-``python -m sampled_book.experiments.other_kinds`` judges them.
+``python -m sampled_book.experiments.judged_kinds`` judges them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ METRICS = ("recall@10", "ndcg@10")
 N_NEGATIVES = 100
 #: Evaluations with each recommender.
 DRAWS = 10
-FILE = benchmark.BUNDLE / "evidence" / "other_kinds.csv.gz"
+FILE = benchmark.BUNDLE / "evidence" / "judged_kinds.csv.gz"
 
 
 #: An evaluation: its data set, the ranks that it has, and which of these are of the kind.
@@ -117,7 +117,7 @@ def bundled() -> pd.DataFrame:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge all recommenders of other kinds by the library's track record, and write the rows."""
-    parser = bundle.parser("sampled_book.experiments.other_kinds", main.__doc__)
+    parser = bundle.parser("sampled_book.experiments.judged_kinds", main.__doc__)
     arguments = parser.parse_args(argv)
     output = (arguments.output or FILE.parent) / FILE.name
     return bundle.run(lambda: [bundle.write_table(output, counted(), 5)])
