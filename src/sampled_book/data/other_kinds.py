@@ -7,9 +7,10 @@ damping a film with one rating of 5 comes first. *Near-twins* are BPR and ALS wi
 the benchmark chose, each learnt twice, from two seeds.
 
 ``python -m sampled_book.data.other_kinds`` ranks both as :mod:`~sampled_book.data.benchmark` ranks
-its recommenders: the same test items, candidates and order of users. ``benchmark.ranks(name,
-RATINGS)`` and ``benchmark.ranks(name, TWINS)`` read the ranks. Each kind has a folder of its own,
-so that nothing pools it with the benchmark.
+its recommenders. On a data set of the benchmark, test items, candidates and the order of users are
+the benchmark's; ``ml-1m-2998``, the first 2,998 users of MovieLens 1M, is a data set of its own.
+``benchmark.ranks(name, RATINGS)`` and ``benchmark.ranks(name, TWINS)`` read the ranks. Each kind
+has a separate folder, so that nothing pools it with the benchmark.
 """
 
 from __future__ import annotations
