@@ -126,7 +126,7 @@ def _factors(model: Any, data: Sequences) -> Scores:
     return lambda block_users: users[block_users] @ items.T
 
 
-def als(data: Sequences, alpha: float, regularization: float) -> Scores:
+def als(data: Sequences, alpha: float, regularization: float, seed: int = SEED) -> Scores:
     """Alternating least squares on implicit feedback (Hu et al., 2008), 64 factors, by implicit."""
     from implicit.als import AlternatingLeastSquares
 
@@ -136,12 +136,12 @@ def als(data: Sequences, alpha: float, regularization: float) -> Scores:
         regularization=regularization,
         iterations=15,
         num_threads=1,
-        random_state=SEED,
+        random_state=seed,
     )
     return _factors(model, data)
 
 
-def bpr(data: Sequences, regularization: float) -> Scores:
+def bpr(data: Sequences, regularization: float, seed: int = SEED) -> Scores:
     """Bayesian personalised ranking (Rendle et al., 2009), 64 factors, by implicit."""
     from implicit.bpr import BayesianPersonalizedRanking
 
@@ -151,7 +151,7 @@ def bpr(data: Sequences, regularization: float) -> Scores:
         regularization=regularization,
         iterations=60,
         num_threads=1,
-        random_state=SEED,
+        random_state=seed,
     )
     return _factors(model, data)
 
