@@ -136,7 +136,7 @@ def test_scores_and_strengths_by_hand():
     model = evaluations.Model((0.5, 0.0), (1.0, 0.0), (1.0, 0.0))
     table = pd.DataFrame(
         {"estimate": [0.1], "extrapolated": [0.2], "exponent": [0.5], "error": [0.02],
-         "exact": [0.1]}
+         "exact": [0.1], "n_users": 500}
     )  # fmt: skip
     spread = np.hypot(0.2, 0.01)
     assert model.scores(table) == pytest.approx([0.5 * np.log(2) / spread])

@@ -286,8 +286,15 @@ def test_strength_is_negative_where_centres_have_another_order():
 
 def test_a_typical_range_is_at_most_1():
     stored = record("ndcg@10", 50)
-    low, high = typical_range(stored, Case(np.log(0.9), 0.3, 0.1, 0.05))
+    low, high = typical_range(stored, Case(np.log(0.9), 0.3, 0.1, 0.05), 900)
     assert 0.0 < low < high == 1.0
+
+
+def test_a_range_that_reaches_one_user_in_all_starts_at_0():
+    stored, case = record("ndcg@10", 50), Case(np.log(0.01), 0.0, 0.0, 0.004)
+    low, high = by_hand(0.01, 0.004, 0.01, 0.0, 2.0)
+    assert typical_range(stored, case, 1_000) == pytest.approx((low, high))
+    assert typical_range(stored, case, int(1.0 / low)) == pytest.approx((0.0, high))
 
 
 @pytest.mark.parametrize(

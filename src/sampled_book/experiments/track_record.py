@@ -237,10 +237,13 @@ class Model:
     of_pairs: tuple[float, float]
 
     def scores(self, estimates: pd.DataFrame) -> FloatArray:
-        """How many spreads each exact value is from the centre, on a logarithmic scale."""
-        case, exact = case_of(estimates), estimates["exact"].to_numpy()
-        with np.errstate(divide="ignore"):
-            errors = np.log(exact) - track_record.log_centre(case, self.centre)
+        """How many spreads each exact value is from the centre, on a logarithmic scale.
+
+        Values below one user in all count as one, as in a range.
+        """
+        case = case_of(estimates)
+        exact = np.maximum(estimates["exact"], 1.0 / estimates["n_users"]).to_numpy()
+        errors = np.log(exact) - track_record.log_centre(case, self.centre)
         return np.asarray(np.abs(errors) / track_record.spread(case, self.spread))
 
     def strengths(self, pairs: pd.DataFrame) -> FloatArray:

@@ -313,12 +313,15 @@ def is_decided(record: Record, pair_strength: float) -> bool:
     return pair_strength >= record.decided and odds(record, pair_strength)[0] >= VERDICT
 
 
-def typical_range(record: Record, case: Case) -> tuple[float, float]:
+def typical_range(record: Record, case: Case, users: int) -> tuple[float, float]:
     """The typical range of a metric, at most 1; missing if too few groups calibrate it.
+
+    A lower end of at most one user in all is 0.
 
     >>> from types import SimpleNamespace
     >>> record = SimpleNamespace(centre=(0.5, 0.0), spread=(1.0, 0.2), typical=2.0)
-    >>> [round(end, 3) for end in typical_range(record, Case(np.log(0.05), 0.2, 0.4, 0.005))]
+    >>> case = Case(np.log(0.05), 0.2, 0.4, 0.005)
+    >>> [round(end, 3) for end in typical_range(record, case, 900)]
     [0.044, 0.069]
     """
     reach = record.typical * float(spread(case, record.spread))
@@ -326,4 +329,4 @@ def typical_range(record: Record, case: Case) -> tuple[float, float]:
         return np.nan, np.nan
     centre = float(log_centre(case, record.centre))
     low, high = np.minimum(np.exp([centre - reach, centre + reach]), 1.0)
-    return float(low), float(high)
+    return float(low) if low * users > 1.0 else 0.0, float(high)

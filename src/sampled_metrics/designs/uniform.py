@@ -186,7 +186,7 @@ class UniformAnalysis(Analysis):
         if outside := track_record.beyond(record, law, recommender, mean.value):
             notes.append(f"no typical range of {metric.name}: {outside}")
             return np.nan, np.nan
-        return track_record.typical_range(record, Case.of(mean, law, metric))
+        return track_record.typical_range(record, Case.of(mean, law, metric), mean.users)
 
     @cached_property
     def laws(self) -> dict[str, PowerLaw]:
