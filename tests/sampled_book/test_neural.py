@@ -1,4 +1,4 @@
-"""Neural recommenders: what they learn from, when they stop, how they are ranked.
+"""Neural recommenders: what they learn from, when they stop, how they are ranked, what is bundled.
 
 RecBole's models themselves are tested in tests/peers/test_neural.py.
 """
@@ -148,3 +148,29 @@ def test_words_of_the_command_line_that_cannot_be_used(tmp_path, capsys):
         assert sentence in capsys.readouterr().err
     assert neural.main(["--data", "nowhere", "--output", str(tmp_path)]) == 2
     assert "nowhere must be a file of sequences" in capsys.readouterr().err
+
+
+# --- what is bundled ------------------------------------------------------------------------------
+
+BUNDLED = sorted(path.stem for path in neural.BUNDLE.glob("*.npz"))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_neural_ranks_are_of_the_benchmarks_users_and_candidates(name):
+    ranks, facts = benchmark.ranks(name, neural.BUNDLE), benchmark.facts(name, neural.BUNDLE)
+    assert name in neural.DATA
+    assert set(ranks) == set(facts["recommenders"])
+    assert facts["in order"]
+    assert facts["interactions"] <= 150_000
+    for model, known in facts["recommenders"].items():
+        assert known["settings"] == neural.SETTINGS[model]
+        assert known["training"]["best epoch"] <= known["training"]["epochs"]
+        value = ranks[model].evaluate("ndcg@10").mean()
+        assert known["test ndcg@10"] == pytest.approx(value, abs=1e-5)
+        assert known["below Popular"] == (value < facts["test ndcg@10 of Popular"])
+    if (benchmark.BUNDLE / f"{name}.npz").exists():
+        popular = benchmark.ranks(name)["Popular"]
+        baseline = popular.evaluate("ndcg@10").mean()
+        assert facts["test ndcg@10 of Popular"] == pytest.approx(baseline, abs=1e-5)
+        for intervals in ranks.values():
+            assert np.array_equal(intervals.n_candidates, popular.n_candidates)
