@@ -35,6 +35,8 @@
 #                   ARGS='--data FOLDER --output ranks' for data sets of your own;
 #                   ARGS='--untuned --output untuned' for the first setting of each grid;
 #                   ARGS=--check to compare some)
+#   make neural-ranks  train SASRec and Mult-VAE on ten sets of the benchmark and rank; resumes;
+#                   an hour and a half of processor time (ARGS='--data lastfm --models GRU4Rec')
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the
 #                   track record that the library prints, and how often sampling reverses an order
@@ -51,7 +53,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers conformance test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers conformance test-graphs chapter lab serve lint sync ranks benchmark-ranks neural-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -150,6 +152,10 @@ ranks: .venv-study/installed
 
 benchmark-ranks: .venv-study/installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.data.benchmark $(ARGS)
+
+# On one thread, so that the order of sums does not depend on the machine's cores.
+neural-ranks: .venv-peers/installed
+	OMP_NUM_THREADS=1 .venv-peers/bin/python -m sampled_book.data.neural $(ARGS)
 
 graph-ranks: .venv-graphs/installed
 	.venv-graphs/bin/python -m sampled_book.experiments.graphs $(ARGS)

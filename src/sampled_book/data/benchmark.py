@@ -44,6 +44,8 @@ NAME = "sampled_book.data.benchmark"
 BUNDLE = datasets.BUNDLE / "benchmark"
 #: The metric that settings are chosen by, and of how many users at most.
 TUNED_BY, TUNED_ON = "ndcg@10", 2_000
+#: Libraries whose versions are kept beside the ranks.
+LIBRARIES = ("numpy", "scipy", "implicit", "lenskit")
 
 #: Scores that are held at a time.
 _BLOCK_SCORES = 1 << 21
@@ -189,6 +191,13 @@ def settings_of(grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
+def tuning_users(users: IntArray) -> IntArray:
+    """The users whose validation items are ranked: of many a random part."""
+    if users.size <= TUNED_ON:
+        return users
+    return np.sort(np.random.default_rng(SEED).choice(users, TUNED_ON, replace=False))
+
+
 def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, float]]:
     """The settings that rank the validation items best, and the value of each combination tried.
 
@@ -204,8 +213,7 @@ def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, flo
         items = np.sort(np.argsort(-counts, kind="stable")[: entry.tuned_items])
         users = np.flatnonzero(np.isin(held_out, items))
         train, held_out = train.among(items), np.searchsorted(items, held_out)
-    if users.size > TUNED_ON:
-        users = np.sort(np.random.default_rng(SEED).choice(users, TUNED_ON, replace=False))
+    users = tuning_users(users)
     values = []
     for settings in tried:
         intervals = place(entry, entry.learn(train, **settings), train, held_out, users)
@@ -242,6 +250,7 @@ def compute(
         f"validation {TUNED_BY}": {name: round(value, 5) for name, value in tried.items()},
         "grid": {name: list(values) for name, values in entry.grid_for(data).items()},
         "processor seconds": {name: round(value, 2) for name, value in seconds.items()},
+        **getattr(scores, "facts", {}),  # how the training ended, where it may end early
     }
     shares = np.empty((2, 0))
     if data.n_ranked is None:
@@ -345,15 +354,19 @@ def run(
     tell: Callable[[str], object],
     recommenders: Iterable[str] | None = None,
     untuned: bool = False,
+    entries: Mapping[str, Entry] | None = None,
+    libraries: Sequence[str] = LIBRARIES,
 ) -> None:
     """Compute the ranks of a data set, each recommender's being written as it comes.
 
+    `entries` has the recommenders by name, by default `RECOMMENDERS`; all are computed by default.
     What the folder has of the same data and grids is not computed again. Where not all users are
     ranked nothing is written that another run would give otherwise, so seconds are told alone.
     """
     intervals: dict[str, RankIntervals] = {}
     shares: dict[str, pd.DataFrame] = {}
-    provenance = described(data, command, untuned)
+    entries = RECOMMENDERS if entries is None else entries
+    provenance = described(data, command, untuned, libraries)
     if (folder / f"{name}.json").exists():
         old = facts(name, folder)
         if old.get("untuned", False) != untuned:
@@ -370,8 +383,8 @@ def run(
             shares = {
                 str(label): part for label, part in shares_by_recommender if label in intervals
             }
-    for recommender in RECOMMENDERS if recommenders is None else recommenders:
-        entry = RECOMMENDERS[recommender]
+    for recommender in entries if recommenders is None else recommenders:
+        entry = entries[recommender]
         if untuned:
             entry = entry.untuned()
         if not entry.takes(data):
@@ -407,7 +420,9 @@ def _in_turn(named: Mapping[str, Any]) -> dict[str, Any]:
 _DATA_FACTS = ("users", "items", "interactions", "in order", "ranked users")
 
 
-def described(data: Sequences, command: str, untuned: bool = False) -> dict[str, Any]:
+def described(
+    data: Sequences, command: str, untuned: bool = False, libraries: Sequence[str] = LIBRARIES
+) -> dict[str, Any]:
     """How ranks of a data set come about, before any are there."""
     tuning: dict[str, Any] = {"untuned": True} if untuned else {"tuned on users": TUNED_ON}
     ranked = {} if data.n_ranked is None else {"ranked users": min(data.n_ranked, data.n_users)}
@@ -419,7 +434,7 @@ def described(data: Sequences, command: str, untuned: bool = False) -> dict[str,
         "in order": data.in_order,
         **tuning,
         "python": platform.python_version(),
-        "versions": {label: version(label) for label in ("numpy", "scipy", "implicit", "lenskit")},
+        "versions": {label: version(label) for label in libraries},
         "recommenders": {},
     }
 
@@ -471,7 +486,7 @@ def moved(fresh: RankIntervals, old: RankIntervals) -> int:
     return int(((fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)).sum())
 
 
-def _chosen(
+def chosen(
     given: Sequence[str] | None,
 ) -> tuple[dict[str, Callable[[], Sequences]], dict[str, sources.Source], bool, list[str]]:
     """What reads each data set of the command line, and the sources of those with an index;
@@ -594,7 +609,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("give an --output folder for --untuned: the package holds tuned recommenders")
 
     def write() -> None:
-        readers, found, is_bundled, problems = _chosen(options.data)
+        readers, found, is_bundled, problems = chosen(options.data)
         if not is_bundled and options.output is None:
             parser.error("give an --output folder for data sets other than the package's")
         command = " ".join([f"python -m {NAME}", *arguments])
@@ -609,7 +624,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError("; ".join(problems))
 
     def compare() -> list[str]:
-        readers, found, *_ = _chosen(options.data)
+        readers, found, *_ = chosen(options.data)
         readers |= {source.name: source.read for source in found.values()}
         return [
             sentence

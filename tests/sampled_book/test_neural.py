@@ -1,0 +1,176 @@
+"""Neural recommenders: what they learn from, when they stop, how they are ranked, what is bundled.
+
+RecBole's models themselves are tested in tests/peers/test_neural.py.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sampled_book.data import benchmark, neural
+from sampled_book.data.sequences import Sequences, read_sequences
+from sampled_metrics.ranking.intervals import RankIntervals
+
+
+def drawn(seed=3, users=30, items=40, longest=17):
+    rng = np.random.default_rng(seed)
+    return [rng.permutation(items)[: rng.integers(3, longest)].tolist() for _ in range(users)]
+
+
+def rows_of(data):
+    return [data.items[a:b].tolist() for a, b in pairwise(data.starts)]
+
+
+@pytest.mark.parametrize(("length", "offset"), [(50, 7), (5, 0), (5, 2), (5, 4), (1, 0)])
+def test_windows_hold_each_item_with_the_next_one_and_cut_long_rows_alone(length, offset):
+    data = Sequences.from_users(drawn())
+    expected = []
+    for row in rows_of(data):
+        pairs = [(item + 1, later + 1) for item, later in pairwise(row)]
+        first = length - offset if len(pairs) > length else length
+        cuts = [0, *range(first, len(pairs), length), len(pairs)]
+        expected += [pairs[a:b] for a, b in pairwise(cuts)]
+    inputs, targets = neural.windows(data, length, offset)
+    assert inputs.shape == targets.shape == (len(expected), length)
+    for shown, nexts, pairs in zip(inputs, targets, expected, strict=True):
+        filled = np.zeros((length, 2), dtype=int)
+        filled[: len(pairs)] = pairs
+        assert np.array_equal(np.stack([shown, nexts], axis=1), filled)
+
+
+def test_a_model_is_shown_the_last_items_in_order():
+    data, users = Sequences.from_users(drawn()), np.array([4, 0, 29])
+    items, sizes = neural.latest(data, users, 6)
+    for user, row, size in zip(users, items, sizes, strict=True):
+        tail = [item + 1 for item in rows_of(data)[user]][-6:]
+        assert row.tolist() == tail + [0] * (6 - len(tail))
+        assert size == len(tail)
+
+
+def test_training_ends_when_the_value_no_longer_rises_or_when_time_is_over():
+    values = iter([0.1, 0.3, 0.2, *[0.3] * 50])
+    kept = []
+    facts = neural.until_no_rise(lambda: 2, lambda: next(values), lambda: kept.append(1), 60.0)
+    rounds = 2 + neural.PATIENCE
+    assert (facts["epochs"], facts["best epoch"], len(kept)) == (2 * rounds, 4, 2)
+    assert facts["validation ndcg@10"] == {"best": 0.3, "final": 0.3}
+    assert facts["ended by"] == "no rise"
+    facts = neural.until_no_rise(lambda: 1, lambda: 0.5, lambda: None, 0.0)
+    assert (facts["ended by"], facts["epochs"]) == ("time", 1)
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A file of sequences, and calls of a model that stands for RecBole's: whose scores are of few
+    digits, so that some are level.
+    """
+    path = tmp_path / "shop.txt"
+    path.write_text("\n".join(" ".join(map(str, [0, *row])) for row in drawn()))
+    calls = []
+
+    class Scorer:
+        def __init__(self, n_items):
+            self.n_items, self.facts = n_items, {"training": {"epochs": 3}}
+
+        def __call__(self, users):
+            rows = [np.random.default_rng(user).integers(4, size=self.n_items) for user in users]
+            return np.asarray(rows, dtype=np.float32)
+
+    def learn(name, data, *, minutes, **settings):
+        calls.append((name, rows_of(data), minutes, settings))
+        return Scorer(data.n_items)
+
+    monkeypatch.setattr(neural, "learn", learn)
+    monkeypatch.setattr(benchmark, "version", lambda _: "0")
+    return path, calls
+
+
+def test_ranks_are_of_the_benchmarks_users_and_candidates_and_are_computed_once(
+    shop, tmp_path, capsys
+):
+    path, calls = shop
+    out = tmp_path / "out"
+    arguments = ["--data", str(path), "--output", str(out), "--minutes", "2"]
+    assert neural.main([*arguments, "--models", "SASRec"]) == 0
+    assert neural.main(arguments) == 0
+    assert [call[0] for call in calls] == ["SASRec", "MultiVAE"]  # what is there is not trained
+    rows = rows_of(read_sequences(path))
+    assert calls[0][1:] == ([row[:-1] for row in rows], 2.0, neural.SETTINGS["SASRec"])
+    ranks = benchmark.ranks("shop", out)
+    order = np.random.default_rng(benchmark.SEED).permutation(len(rows))
+    n_items = 1 + max(max(row) for row in rows)
+    for place, user in enumerate(order):
+        *own, test_item = rows[user]
+        scores = np.random.default_rng(user).integers(4, size=n_items)
+        rivals = sorted(scores[[i for i in range(n_items) if i not in rows[user]]])
+        n_below = np.searchsorted(rivals, scores[test_item], "left")
+        n_not_above = np.searchsorted(rivals, scores[test_item], "right")
+        for intervals in ranks.values():
+            assert intervals.n_better[place] == len(rivals) - n_not_above
+            assert intervals.n_tied[place] == n_not_above - n_below
+            assert intervals.n_candidates[place] == n_items - len(own)
+    facts = benchmark.facts("shop", out)
+    popular = benchmark.compute(benchmark.RECOMMENDERS["Popular"], read_sequences(path))[0]
+    for model, known in facts["recommenders"].items():
+        value = ranks[model].evaluate("ndcg@10").mean()
+        assert known["training"] == {"epochs": 3}
+        assert known["test ndcg@10"] == pytest.approx(value, abs=1e-5)
+        assert known["below Popular"] == (value < popular.evaluate("ndcg@10").mean())
+    whole = (out / "shop.json").read_bytes()
+    capsys.readouterr()
+    assert neural.main(arguments) == 0
+    assert (out / "shop.json").read_bytes() == whole
+    n_worse = sum(known["below Popular"] for known in facts["recommenders"].values())
+    assert capsys.readouterr().out.count("Popular has") == n_worse
+
+
+def test_a_model_below_popular_is_named(tmp_path):
+    data = Sequences.from_users([[0, 1, 2, 3, 9]] * 5 + [[0, 1, 2, 9, 3]] * 2 + [[4, 5, 6, 7]])
+    learnt, _ = data.without_last(1)
+    users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)
+    n_candidates = data.n_items - np.diff(learnt.starts)[users]
+    last = RankIntervals(n_candidates - 1, np.zeros_like(users), n_candidates)
+    known = {"recommenders": {"SASRec": {}}}
+    benchmark.write("toy", {"SASRec": last}, known, {}, tmp_path)
+    assert neural.judge("toy", data, tmp_path)[0].startswith("toy, SASRec: NDCG@10 ")
+    assert benchmark.facts("toy", tmp_path)["recommenders"]["SASRec"]["below Popular"] is True
+
+
+def test_words_of_the_command_line_that_cannot_be_used(tmp_path, capsys):
+    (tmp_path / "own.txt").write_text("1 2 3 4")
+    for arguments, sentence in [
+        (["--data", str(tmp_path / "own.txt")], "give an --output folder"),
+        (["--models", "SASrec"], "invalid choice: 'SASrec'"),
+    ]:
+        with pytest.raises(SystemExit, match="2"):
+            neural.main(arguments)
+        assert sentence in capsys.readouterr().err
+    assert neural.main(["--data", "nowhere", "--output", str(tmp_path)]) == 2
+    assert "nowhere must be a file of sequences" in capsys.readouterr().err
+
+
+# --- what is bundled ------------------------------------------------------------------------------
+
+BUNDLED = sorted(path.stem for path in neural.BUNDLE.glob("*.npz"))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_neural_ranks_are_of_the_benchmarks_users_and_candidates(name):
+    ranks, facts = benchmark.ranks(name, neural.BUNDLE), benchmark.facts(name, neural.BUNDLE)
+    assert name in neural.DATA
+    assert set(ranks) == set(facts["recommenders"])
+    assert facts["in order"]
+    assert facts["interactions"] <= 150_000
+    for model, known in facts["recommenders"].items():
+        assert known["settings"] == neural.SETTINGS[model]
+        assert known["training"]["best epoch"] <= known["training"]["epochs"]
+        value = ranks[model].evaluate("ndcg@10").mean()
+        assert known["test ndcg@10"] == pytest.approx(value, abs=1e-5)
+        assert known["below Popular"] == (value < facts["test ndcg@10 of Popular"])
+    if (benchmark.BUNDLE / f"{name}.npz").exists():
+        popular = benchmark.ranks(name)["Popular"]
+        baseline = popular.evaluate("ndcg@10").mean()
+        assert facts["test ndcg@10 of Popular"] == pytest.approx(baseline, abs=1e-5)
+        for intervals in ranks.values():
+            assert np.array_equal(intervals.n_candidates, popular.n_candidates)
