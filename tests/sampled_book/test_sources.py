@@ -218,6 +218,9 @@ def test_large_data_sets_have_smaller_grids_and_no_more_items_than_fit(monkeypat
     wide = Sequences(data.items, data.starts, 30_001)
     assert not RECOMMENDERS["EASE"].takes(wide)
     assert RECOMMENDERS["ALS"].takes(wide)
+    for n_items, is_taken in ((15_000, True), (15_001, False)):
+        drawn = Sequences(data.items, data.starts, n_items, n_ranked=5)
+        assert RECOMMENDERS["EASE"].takes(drawn) == is_taken
     assert 4 * 30_000**2 <= 4_000_000_000
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark, sources
+from sampled_book.experiments import evidence
 from sampled_book.experiments import track_record as evaluations
 from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +200,38 @@ def test_a_folder_with_few_sources_gives_no_theorem(tmp_path, capsys):
     stored = pd.read_json(tmp_path / "track_record.json", typ="series")
     assert stored["metrics"]["ndcg@10"]["by_negatives"]["100"]["typical"] is None
     assert evaluations.main(["--ranks", str(tmp_path / "none")]) == 2
+
+
+def test_the_page_states_the_shares_that_are_counted():
+    text = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (\d+) \| (\w+@10) \| ([^|]+) \| (\d+)% \| (\d+) of ([\d,]+) \|$", text, flags=re.M
+    )
+    assert len(rows) == 4
+    by_theorem = evidence.bundled("verdicts")
+    shares = by_theorem["right"].notna().groupby([by_theorem["metric"], by_theorem["m"]]).mean()
+    left_out = chapter.left_out(("recall@10", "ndcg@10"))
+    left_out = left_out[~left_out["fits"]]
+    for m, label, share, decided, wrong, verdicts in rows:
+        percent = round(100 * shares[label.lower(), int(m)])
+        assert share == (f"{percent}%" if percent else "under 1%")
+        is_row = (left_out["metric"] == label.lower()) & (left_out["n_negatives"] == int(m))
+        part = left_out[is_row]
+        assert round(100 * part["called"].mean()) == int(decided)
+        assert part["verdicts"].sum() == int(verdicts.replace(",", ""))
+        assert part["wrong_verdicts"].sum() == int(wrong)
+        if m == "100":  # the page's first table has these too
+            quoted = (
+                f"{decided}% of pairs on {label}"
+                if label == "NDCG@10"
+                else f"{decided}% on {label}"
+            )
+            assert quoted in text
+    assert set(by_theorem.groupby(["metric", "m", "draw"]).size()) == {311}
+    assert "311 pairs" in text
+
+
+@pytest.mark.parametrize("name", ["decide", "start"])
+def test_pages_that_quote_the_benchmark_quote_the_present_one(name):
+    text = " ".join((ROOT / f"book/library/{name}.md").read_text(encoding="utf-8").split())
+    assert f"on a benchmark of {track_record.benchmark()})" in text

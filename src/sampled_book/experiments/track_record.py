@@ -242,7 +242,7 @@ class Model:
         Values below one user in all count as one, as in a range.
         """
         case = case_of(estimates)
-        exact = np.maximum(estimates["exact"], 1.0 / estimates["n_users"]).to_numpy()
+        exact = np.maximum(estimates["exact"].to_numpy(), 1.0 / estimates["n_users"].to_numpy())
         errors = np.log(exact) - track_record.log_centre(case, self.centre)
         return np.asarray(np.abs(errors) / track_record.spread(case, self.spread))
 
