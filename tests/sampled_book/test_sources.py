@@ -412,7 +412,9 @@ def test_every_bundled_data_set_has_a_source_and_a_licence():
 @pytest.mark.parametrize("name", ADDED)
 def test_bundled_ranks_of_a_source_are_whole(name):
     ranks, facts = benchmark.ranks(name), benchmark.facts(name)
-    data = Sequences(np.arange(0), np.arange(1), facts["items"], facts["in order"])
+    data = Sequences(
+        np.arange(0), np.arange(1), facts["items"], facts["in order"], n_ranked=sources.MOST_USERS
+    )
     assert list(ranks) == [label for label, entry in RECOMMENDERS.items() if entry.takes(data)]
     assert list(ranks) == list(facts["recommenders"])
     assert facts["ranked users"] == min(5_000, facts["users"])

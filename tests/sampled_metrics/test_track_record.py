@@ -266,7 +266,9 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
         assert written in estimates.shown["typical"].tolist()
         cases.append((row.estimate, np.log(value / row.estimate), exponent))
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
-    promise = next(line for line in estimates.promises() if line.startswith("typical: 95% of"))
+    promise = next(
+        line for line in estimates.promises() if line.startswith("typical: at most 5% of")
+    )
     assert "7 recommenders, none of them neural, on 2 data sets from 2 sources" in promise
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
     (a, r_a, b_a), (b, r_b, b_b) = cases

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from sampled_metrics import metric
 
+from ..data import sources
 from ..display import figures
 from ..display.tables import Frame
 from ..experiments import conformal, track_record
@@ -23,6 +25,26 @@ def left_out(metric_names: tuple[str, ...]) -> Frame:
     return pd.concat(tables, ignore_index=True)
 
 
+def by_platform(metric_name: str, n_negatives: int) -> tuple[float, float, int]:
+    """The multiple of the spread and the threshold with platforms as the unit, and how many.
+
+    Platforms join sources of one company. Those with a source that fits the model calibrate
+    nothing.
+    """
+    estimates, differences = (track_record.bundled(kind) for kind in track_record.KINDS)
+    own, pairs, model = track_record._of_metric(estimates, differences, metric_name)
+    platforms = sources.table().set_index("name")["platform"]
+    fitting = {*platforms[own.loc[track_record.is_fitting(own), "data"].unique()]}
+
+    def calibrating(table: Frame) -> Frame:
+        table = table.assign(group=table["data"].map(platforms))
+        return table[(table["n_negatives"] == n_negatives) & ~table["group"].isin(fitting)]
+
+    own, pairs = calibrating(own), calibrating(pairs)
+    reach, threshold = track_record.reach(model, own), track_record.threshold(model, pairs)
+    return reach, threshold, own["group"].nunique()
+
+
 def summary(groups: Frame) -> Frame:
     """Means over the calibrating groups, for each metric and number of negatives.
 
@@ -36,6 +58,7 @@ def summary(groups: Frame) -> Frame:
         row |= {"holds": part["holds"].mean(), "worst": part["holds"].min()}
         row |= {"called": part["called"].mean(), "wrong": part["wrong"].mean()}
         row["wrong_called"] = (called["wrong"] / called["called"]).mean()
+        row["factor"] = float(np.exp(part["width"].median()))
         rows.append(row)
     return pd.DataFrame(rows)
 

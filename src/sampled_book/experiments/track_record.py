@@ -344,6 +344,14 @@ def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
     return steps
 
 
+def least_sure(model: Model, pairs: pd.DataFrame) -> float:
+    """The least strength from which the share of right orders is enough for a verdict."""
+    steps = odds(model, pairs)
+    return min(
+        (start for start, share, _ in steps if share >= track_record.VERDICT), default=np.inf
+    )
+
+
 def _shares_by_group(pairs: pd.DataFrame) -> pd.Series:
     """The share of pairs in the right order in each group, data sets alike."""
     return pairs.groupby(["group", "data"])["right"].mean().groupby("group").mean()
@@ -364,8 +372,10 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
     `width_90` for ranges at 90%.
     """
     estimates, pairs, model = _of_metric(estimates, differences, metric_name)
-    odds_of = odds(model, pairs[~is_fitting(pairs)])
-    sure = min((at for at, share, _ in odds_of if share >= track_record.VERDICT), default=np.inf)
+    sure = {
+        group: least_sure(model, pairs[~is_fitting(pairs) & (pairs["group"] != group)])
+        for group in estimates["group"].unique()
+    }
     rows = []
     for m, own in estimates.groupby("n_negatives"):
         own_pairs = pairs[pairs["n_negatives"] == m]
@@ -381,7 +391,7 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
                 multiple = reach(model, rest, confidence)
                 row[f"holds{suffix}"] = float(weights_of(judged) @ (scores <= multiple))
                 row[f"width{suffix}"] = float(np.median(spreads) * multiple)
-            least = max(threshold(model, pair_rest), sure)
+            least = max(threshold(model, pair_rest), sure[group])
             called = model.strengths(judged_pairs) >= least
             wrong, weights = called & ~judged_pairs["right"], weights_of(judged_pairs)
             row |= {"called": float(weights @ called), "wrong": float(weights @ wrong)}

@@ -137,8 +137,8 @@ def benchmark() -> str:
 def typical_promise() -> str:
     """What a typical range promises."""
     return (
-        f"{percent(TYPICAL)} of such ranges hold the exact value for the log's users, averaged "
-        f"over new sources like the benchmark's (theorem; {benchmark()})"
+        f"at most {percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value "
+        f"for the log's users, averaged over sources like the benchmark's (theorem; {benchmark()})"
     )
 
 
@@ -146,7 +146,7 @@ def verdict_promise(metric: Metric) -> str:
     """What a verdict on a pair promises, and how often verdicts were wrong on sources left out."""
     observed = _stored()["metrics"][_recorded(metric)]["observed"]
     return (
-        f"at most {percent(1.0 - TYPICAL)} of all pairs get a wrong verdict, averaged over new "
+        f"at most {percent(1.0 - TYPICAL)} of all pairs get a wrong verdict, averaged over "
         f"sources like the benchmark's (theorem; {benchmark()}); with their source left out, "
         f"{observed['wrong']:,} of {observed['verdicts']:,} verdicts were wrong"
     )
