@@ -43,6 +43,8 @@ def quantile_over_groups(
     >>> quantile_over_groups(groups[:18], [np.array([0.5, 0.5])] * 18, 0.95)
     inf
     """
+    if not scores:
+        return np.inf
     all_scores, all_weights = np.concatenate(scores), np.concatenate(weights)
     order = np.argsort(all_scores, kind="stable")
     reached = np.cumsum(all_weights[order])

@@ -333,6 +333,8 @@ def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
         occupied.append(int(str(number)))
         shares.append(by.mean())
         counts.append(by.size)
+    if not occupied:
+        return []
     rising = isotonic_regression(shares, weights=counts).x
     steps: list[tuple[float, float, float]] = []
     for level in np.unique(rising):
