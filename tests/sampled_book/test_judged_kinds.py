@@ -69,7 +69,7 @@ def test_the_summary_averages_calibrating_sources():
         {
             "metric": "ndcg@10", "n_negatives": 100, "group": list("abc"),
             "fits": [False, False, True], "holds": [1.0, 0.9, 0.0], "called": [0.5, 0.0, 1.0],
-            "wrong": [0.05, 0.0, 1.0],
+            "wrong": [0.05, 0.0, 1.0], "width": [0.5, 0.7, 9.0],
         }
     )  # fmt: skip
     (row,) = chapter.summary(groups).to_dict("records")
@@ -77,3 +77,4 @@ def test_the_summary_averages_calibrating_sources():
     assert (row["holds"], row["worst"]) == (pytest.approx(0.95), 0.9)
     assert (row["called"], row["wrong"]) == (0.25, 0.025)
     assert row["wrong_called"] == pytest.approx(0.1)
+    assert row["factor"] == pytest.approx(np.exp(0.6))

@@ -41,9 +41,10 @@ class PowerLaw:
     def fitted(cls, first: float, third: float, negatives: int, items: int) -> PowerLaw:
         """From the shares of users with no negative above, and with fewer than three.
 
+        >>> from sampled_metrics import metric
         >>> law = PowerLaw.fitted(0.2, 0.3, 100, 10_000)
         >>> round(law.exponent, 3), round(law.value(metric("recall@10")), 3)
-        (0.303, 0.109)
+        (0.303, 0.111)
         """
         if not first > 0:
             return cls(np.nan, -np.inf, items, 0.0)

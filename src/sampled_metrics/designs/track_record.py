@@ -322,7 +322,7 @@ def typical_range(record: Record, case: Case, users: int) -> tuple[float, float]
     >>> record = SimpleNamespace(centre=(0.5, 0.0), spread=(1.0, 0.2), typical=2.0)
     >>> case = Case(np.log(0.05), 0.2, 0.4, 0.005)
     >>> [round(end, 3) for end in typical_range(record, case, 900)]
-    [0.044, 0.069]
+    [0.045, 0.069]
     """
     reach = record.typical * float(spread(case, record.spread))
     if not np.isfinite(reach):
