@@ -150,7 +150,7 @@ def _with_share(table: pd.DataFrame, kind: str, estimator: str) -> pd.DataFrame:
 
 
 def shares(table: pd.DataFrame, kind: str = "pairs", estimator: str = "naive") -> pd.DataFrame:
-    """Means of :func:`by_group` over the groups, by metric (rows) and number of negatives."""
+    """Means of ``by_group`` over the groups, by metric (rows) and number of negatives."""
     by_metric = by_group(table, kind, estimator).groupby(["metric", "m"]).mean().unstack("m")
     return by_metric.reindex([name for name in METRICS if name in by_metric.index])
 
