@@ -1,10 +1,10 @@
 """How close estimates came to exact metrics on real recommenders, and how often in their order.
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
-``logs`` draws evaluations of three recommenders. Data sets of `sources.FITTING_GROUPS` fit a
-model of the error. Those of all other groups calibrate it (:mod:`~sampled_book.experiments.conformal`), which gives the
-library's track record and its theorem about a new source. :func:`left_out` tries it on each group
-that took no part. ``python -m sampled_book.experiments.track_record`` computes all of it.
+``logs`` draws evaluations of three recommenders. Data sets of `sources.FITTING_GROUPS` fit a model
+of the error. Those of all other groups calibrate it (:mod:`~sampled_book.experiments.conformal`),
+which gives the library's track record and its theorem about a new source. :func:`left_out` tries it
+on each group that took no part. ``python -m sampled_book.experiments.track_record`` computes it.
 """
 
 from __future__ import annotations
