@@ -339,7 +339,8 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
             estimates = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
             comparison = evaluation.compare(EDGES[edge], of, assumption=assumption)
             # Nothing here is like the benchmark: typical ranges and probability are missing.
-            typical, probability = ["typical_low", "typical_high"], ["probability"]
+            typical = ["typical_low", "typical_high"]
+            probability = ["probability", "probability_low"]
             student = ["student_low", "student_high"]
             assert estimates.frame[typical].isna().all(axis=None)
             assert comparison.frame[probability].isna().all(axis=None)
