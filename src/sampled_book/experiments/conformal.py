@@ -5,7 +5,7 @@ each has a score (how far its estimate is off) or a loss (the share of its pairs
 If the groups and a new one are exchangeable, both functions here hold for the new one on average
 over groups, whatever the distribution: :func:`quantile_over_groups` is the hierarchical conformal
 quantile (dunn2022, lee2023), :func:`threshold_over_groups` the threshold of conformal risk control
-(angelopoulos2022) with the group as its unit. :func:`simulated` tries both on groups that we draw.
+(angelopoulos2022) with the group as its unit. ``simulated`` tries both on groups that we draw.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def quantile_over_groups(
 
     `scores` and `weights` have an array for each group; the weights of a group sum to 1. A group
     counts 1 / (groups + 1), and the rest counts as infinite. So it is infinite for fewer groups
-    than :func:`fewest_groups`.
+    than ``fewest_groups`` says.
 
     >>> groups = [np.array([1.0, 2.0])] * 19
     >>> quantile_over_groups(groups, [np.array([0.5, 0.5])] * 19, 0.95)
