@@ -193,15 +193,72 @@ def test_bundled_places_fit_the_relevant_documents_and_the_first_ones(
 
 @needs_data
 def test_collections_are_read_whole():
-    npl, cranfield = (collections.read(name) for name in collections.FILES)
+    npl, cranfield = (collections.read(name) for name in ("npl", "cranfield"))
     assert [len(npl.documents), len(npl.queries), len(cranfield.documents)] == [11_426, 93, 1_400]
     assert npl.documents[-1].startswith("pattern detection and recognition")
     assert npl.queries[-1].startswith("HIGH FREQUENCY OSCILLATORS")
     assert cranfield.queries[0].startswith("what similarity laws")
     # Judgements that number the queries by their order: the first query's first document.
     assert 183 in cranfield.relevant[0]
-    with pytest.raises(ValueError, match="name must be one of npl, cranfield, got 'cacm'"):
+    with pytest.raises(ValueError, match=r"name must be one of npl, cranfield, .*, got 'cacm'"):
         collections.read("cacm")
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "documents", "queries", "pairs"),
+    [
+        ("cisi", 1_460, 76, 3_114),
+        ("lisa", 5_999, 35, 379),
+        ("cystic_fibrosis", 1_239, 99, 4_812),
+        ("nfcorpus_test", 3_162, 325, 15_820),
+        ("cosqa", 6_267, 1_000, 1_000),
+    ],
+)
+def test_collections_of_tables_have_every_document_query_and_judgement(
+    name, documents, queries, pairs
+):
+    read = collections.read(name)
+    assert [len(read.documents), len(read.queries)] == [documents, queries]
+    assert sum(map(len, read.relevant)) == pairs
+    assert all(read.documents)
+    assert all(read.queries)
+
+
+def test_places_of_more_relevant_documents_than_a_byte_counts():
+    places = retrieval.places_of(np.arange(300)[::-1], np.arange(300))
+    assert places.tolist() == list(range(300))[::-1]
+
+
+def test_models_made_up_from_judgements_have_the_ndcg_they_are_given():
+    rng = np.random.default_rng(3)
+    relevant = [np.sort(rng.choice(400, 1 + query % 12, replace=False)) for query in range(60)]
+    fusion, ease = rng.random((60, 400)), rng.gamma(2, 0.5, 60)
+    for ndcg in (0.82, 0.9):
+        made = retrieval.strong(fusion, relevant, ndcg, ease, np.random.default_rng(1))
+        values = []
+        for score, documents in zip(made, relevant, strict=True):
+            ranks = [1 + np.sum(score > score[document]) for document in documents]
+            values.append(corpora.value("ndcg@10", ranks))
+        assert ndcg <= np.mean(values) < ndcg + 0.003
+
+
+@needs_data
+def test_thirteen_models_are_ranked_and_kept_for_the_next_call(tmp_path, monkeypatch):
+    runs = retrieval.ranked("cystic_fibrosis", tmp_path)
+    # 304 documents are relevant to one query.
+    assert runs.places.dtype == np.uint16
+    assert runs.places.max() == max(map(len, runs.relevant)) == 304
+    values = corpora.averages(runs)["ndcg@10"]
+    assert values["Strong 1"] == pytest.approx(0.82, abs=0.003)
+    assert values["Strong 2"] == pytest.approx(0.9, abs=0.003)
+    assert values.drop(["Strong 1", "Strong 2"]).max() < 0.6
+    monkeypatch.setattr(collections, "read", None)
+    kept = retrieval.ranked("cystic_fibrosis", tmp_path)
+    assert kept.models == runs.models
+    np.testing.assert_array_equal(kept.places, runs.places)
+    np.testing.assert_array_equal(kept.top, runs.top)
+    assert [list(r) for r in kept.relevant] == [list(r) for r in runs.relevant]
 
 
 @needs_data

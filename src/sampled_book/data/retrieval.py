@@ -1,4 +1,7 @@
-"""Eleven retrieval models that rank every document of NPL and of Cranfield for every query.
+"""Eleven retrieval models that rank every document of a collection for every query.
+
+The rankings of NPL and Cranfield are bundled; :func:`ranked` computes those of all seven
+collections, with two more models that are made up from the judgements.
 
 ``python -m sampled_book.data.retrieval`` computes what :func:`bundled` reads, from the collections
 in the folder that ``SAMPLED_METRICS_DATA`` names; ``--check`` compares instead of writing. No text
@@ -21,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
+from scipy.special import ndtri
 
 from sampled_metrics._validate import FloatArray, IntArray
 
@@ -32,6 +36,12 @@ TOP = 100
 #: The share of bundled places that another machine may put otherwise: scores of latent semantic
 #: analysis are rounded sums, and some are almost equal.
 TOLERANCE = 0.001
+#: Mean NDCG@10 of the two models that are made up from judgements.
+STRONG = (0.82, 0.9)
+#: Standard deviation of their noise, in units of normal quantiles of Fusion's ranks.
+NOISE = 0.5
+#: Queries that are drawn at random, by collection, so that all rankings fit in memory.
+MOST_QUERIES = {"cosqa": 300}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +56,7 @@ class Runs:
     """
 
     models: tuple[str, ...]
-    places: NDArray[np.uint8]
+    places: NDArray[np.unsignedinteger]
     top: NDArray[np.uint16]
     relevant: list[IntArray]
 
@@ -205,47 +215,108 @@ def ordered(score: FloatArray) -> IntArray:
     return np.argsort(-score, kind="stable")
 
 
-def places_of(order: IntArray, relevant: IntArray) -> NDArray[np.uint8]:
+def places_of(order: IntArray, relevant: IntArray) -> NDArray[np.unsignedinteger]:
     """For each document, how many relevant ones stand above it in an order of all documents.
 
     >>> places_of(np.array([3, 0, 2, 1]), np.array([0, 1]))
     array([0, 1, 1, 0], dtype=uint8)
     """
     is_relevant = np.isin(order, relevant)
-    places = np.empty(order.size, dtype=np.uint8)
+    places = np.empty(order.size, dtype=np.min_scalar_type(relevant.size))
     places[order] = np.cumsum(is_relevant) - is_relevant
     return places
 
 
-def run(name: str, seed: int = 0) -> Runs:
-    """Rank a collection, "npl" or "cranfield", by all models."""
+def strong(
+    fusion: FloatArray,
+    relevant: list[IntArray],
+    ndcg: float,
+    ease: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Scores of a model that is made up from the judgements: no model of texts is behind it.
+
+    It stands in for a trained model that is far better than the eleven. Its scores are the normal
+    quantiles of Fusion's ranks plus normal noise, and each relevant document gets an exponential
+    bonus times the `ease` of the query. Some relevant documents thus get almost no bonus, and some
+    queries stay hard. The scale of all bonuses is found by bisection: mean NDCG@10 is at least
+    `ndcg`, and barely above. These models agree with the judgements by construction, so no result
+    about them says how good real models are.
+    """
+    n_documents = fusion.shape[1]
+    ranks = np.argsort([ordered(row) for row in fusion], axis=1)
+    base: FloatArray = ndtri(1 - (ranks + 0.5) / n_documents) + rng.normal(0, NOISE, fusion.shape)
+    bonus = np.zeros_like(base)
+    for row, documents, factor in zip(bonus, relevant, ease, strict=True):
+        row[documents] = factor * rng.exponential(size=documents.size)
+    low, high = 0.0, 100.0
+    # Not down to the last digit, where a relevant document would end in a tie with another one.
+    for _ in range(20):
+        scale = (low + high) / 2
+        if _mean_ndcg(base, bonus, scale, relevant) < ndcg:
+            low = scale
+        else:
+            high = scale
+    return base + high * bonus
+
+
+def run(name: str, seed: int = 0, *, with_strong: bool = False) -> Runs:
+    """Rank a collection of :data:`collections.NAMES` by all eleven models, and by two more that are
+    made up from judgements (:func:`strong`) if `with_strong`.
+    """
     collection = collections.read(name)
+    asked, of_queries = np.arange(len(collection.queries)), np.random.default_rng([seed, 0])
+    if name in MOST_QUERIES:
+        asked = np.sort(of_queries.permutation(asked.size)[: MOST_QUERIES[name]])
     order = np.random.default_rng(seed).permutation(len(collection.documents))
     number = np.argsort(order)
-    relevant = [np.sort(number[positions]) for positions in collection.relevant]
-    documents, queries = counts([collection.documents[i] for i in order], collection.queries)
-    all_places, all_top, found = [], [], scores(documents, queries)
+    relevant = [np.sort(number[collection.relevant[query]]) for query in asked]
+    documents, queries = counts(
+        [collection.documents[i] for i in order], [collection.queries[query] for query in asked]
+    )
+    found = scores(documents, queries)
+    if with_strong:
+        # Both models find the same queries hard, as trained models do.
+        ease = of_queries.gamma(2, 0.5, asked.size)
+        for index, ndcg in enumerate(STRONG, 1):
+            rng = np.random.default_rng([seed, index])
+            found[f"Strong {index}"] = strong(found["Fusion"], relevant, ndcg, ease, rng)
+    all_places, all_top = [], []
     for matrix in found.values():
         # Rounded, so that sums of equal terms in another order are equal, too.
         orders = [ordered(row) for row in np.round(matrix, 9)]
-        all_places.append([places_of(*pair) for pair in zip(orders, relevant, strict=True)])
+        all_places.append(np.array([places_of(*p) for p in zip(orders, relevant, strict=True)]))
         all_top.append([order[:TOP] for order in orders])
     return Runs(tuple(found), np.array(all_places), np.array(all_top, dtype=np.uint16), relevant)
+
+
+def ranked(name: str, cache: Path | None = None) -> Runs:
+    """The rankings of a collection of :data:`collections.NAMES` by thirteen models: the eleven, and
+    two strong ones that are made up from judgements (:func:`strong`).
+
+    They are computed from the texts, and kept in the folder `cache`, if one is named, for the next
+    call. :data:`MOST_QUERIES` says which collections are cut to fewer queries.
+
+    >>> ranked("cisi").places.shape  # doctest: +SKIP
+    (13, 76, 1460)
+    """
+    if cache is not None and (cache / f"{name}.npz").exists():
+        with np.load(cache / f"{name}.npz") as arrays:
+            return _runs(arrays, arrays["places"])
+    runs = run(name, with_strong=True)
+    if cache is not None:
+        cache.mkdir(parents=True, exist_ok=True)
+        bundle.write_arrays(cache / f"{name}.npz", **_arrays(runs, runs.places))
+    return runs
 
 
 def write(folder: Path = BUNDLE) -> Iterator[Path]:
     """Compute and write the bundle; the files, as they are written."""
     for name in collections.FILES:
         runs = run(name)
-        yield bundle.write_arrays(
-            folder / f"{name}.npz",
-            models=np.array(runs.models),
-            # Half the size that numpy's own compression gives.
-            places=np.frombuffer(lzma.compress(runs.places.tobytes(), preset=9), dtype=np.uint8),
-            top=runs.top,
-            relevant=np.concatenate(runs.relevant).astype(np.uint16),
-            sizes=np.array([of_query.size for of_query in runs.relevant], dtype=np.uint16),
-        )
+        # Half the size that numpy's own compression gives.
+        places = np.frombuffer(lzma.compress(runs.places.tobytes(), preset=9), dtype=np.uint8)
+        yield bundle.write_arrays(folder / f"{name}.npz", **_arrays(runs, places))
 
 
 @cache
@@ -256,16 +327,8 @@ def bundled(name: str) -> Runs:
     (11, 225, 1400)
     """
     with np.load(BUNDLE / f"{name}.npz") as arrays:
-        models = tuple(str(model) for model in arrays["models"])
-        ends = np.concatenate([[0], np.cumsum(arrays["sizes"].astype(np.int64))])
-        numbers = arrays["relevant"].astype(np.int64)
         places = np.frombuffer(lzma.decompress(arrays["places"].tobytes()), dtype=np.uint8)
-        return Runs(
-            models,
-            places.reshape(len(models), ends.size - 1, -1),
-            arrays["top"],
-            [numbers[first:last] for first, last in pairwise(ends)],
-        )
+        return _runs(arrays, places)
 
 
 def compare() -> list[str]:
@@ -280,6 +343,44 @@ def compare() -> list[str]:
         if share > TOLERANCE:
             differences.append(f"{name}: {share:.2%} of the places differ")
     return differences
+
+
+def _arrays(runs: Runs, places: NDArray[Any]) -> dict[str, Any]:
+    """Arrays of a file of rankings, with places as they are stored."""
+    return {
+        "models": np.array(runs.models),
+        "places": places,
+        "top": runs.top,
+        "relevant": np.concatenate(runs.relevant).astype(np.uint16),
+        "sizes": np.array([of_query.size for of_query in runs.relevant], dtype=np.uint16),
+    }
+
+
+def _runs(arrays: Any, places: NDArray[np.unsignedinteger]) -> Runs:
+    """The inverse of :func:`_arrays`, with places of any shape."""
+    models = tuple(str(model) for model in arrays["models"])
+    ends = np.concatenate([[0], np.cumsum(arrays["sizes"].astype(np.int64))])
+    numbers = arrays["relevant"].astype(np.int64)
+    return Runs(
+        models,
+        places.reshape(len(models), ends.size - 1, -1),
+        arrays["top"],
+        [numbers[first:last] for first, last in pairwise(ends)],
+    )
+
+
+def _mean_ndcg(
+    base: FloatArray, bonus: FloatArray, scale: float, relevant: list[IntArray]
+) -> float:
+    """Mean NDCG@10 of ``base + scale * bonus``."""
+    discounts = 1 / np.log2(np.arange(2, 12))
+    values = []
+    for row, extra, documents in zip(base, bonus, relevant, strict=True):
+        others = np.sort(np.delete(row, documents))[-10:]
+        best = np.sort(row[documents] + scale * extra[documents])[::-1][:10]
+        ranks = np.arange(best.size) + others.size - np.searchsorted(others, best)
+        values.append(discounts[ranks[ranks < 10]].sum() / discounts[: best.size].sum())
+    return float(np.mean(values))
 
 
 def _svd(matrix: sp.csr_array, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
