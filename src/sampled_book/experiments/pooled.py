@@ -1,0 +1,148 @@
+"""Scores on pooled corpora: how far they may lie above the full ones, for a model outside the pool.
+
+A pooled corpus keeps the relevant documents and the first documents of some models. A score there
+is an upper bound on the full score. The lower end that is tried here is a theorem if models are
+exchangeable (:func:`left_out`), and has a track record beyond (:func:`widths`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sampled_metrics._validate import FloatArray, IntArray
+
+from ..data.retrieval import Runs
+
+#: Metrics by row of :func:`scores`. A pool of depth 10 keeps each exact for the pool's models.
+METRICS = ("ndcg@10", "recall@10", "rr@10")
+#: How many times the losses of single models the unseen documents may take (:func:`widths`).
+FACTOR = 3.0
+#: Families of the bundled models, one letter for each model.
+FAMILIES = "TBBBDJLLLDF"
+
+
+def scores(runs: Runs, depth: int, *, shared: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Scores on the corpora of all pools, (metrics, pools, models), and in full (metrics, models).
+
+    Bit i of a pool's number says that it has the first `depth` documents of model i. Each query
+    has its own corpus, or shares the union over the queries.
+    """
+    if not 10 <= depth <= runs.top.shape[2]:
+        raise ValueError(f"depth must be from 10 to {runs.top.shape[2]}, got {depth}")
+    n_models = len(runs.models)
+    of_query = np.zeros((len(runs.relevant), runs.n_documents), dtype=np.int64)
+    for model in range(n_models):
+        for row, first in zip(of_query, runs.top[model, :, :depth], strict=True):
+            row[first] |= 1 << model
+    if shared:
+        of_query[:] = np.bitwise_or.reduce(of_query, axis=0)
+    total, exact = np.zeros((3, 1 << n_models, n_models)), np.zeros((3, n_models))
+    for query, relevant in enumerate(runs.relevant):
+        other = np.ones(runs.n_documents, dtype=bool)
+        other[relevant] = False
+        for model in range(n_models):
+            places = runs.places[model, query, other].astype(np.int64)
+            above = _above(places, of_query[query, other], min(relevant.size, 10), n_models)
+            total[:, :, model] += _values(above, relevant.size)
+            ranks = np.bincount(places, minlength=relevant.size)[: above.shape[1]].cumsum()
+            exact[:, model] += _values(ranks[None], relevant.size)[:, 0]
+    return total / len(runs.relevant), exact / len(runs.relevant)
+
+
+def _above(places: IntArray, pools: IntArray, first: int, n_models: int) -> IntArray:
+    """Documents above the first relevant ones in the corpus of each pool: (pools, first).
+
+    A corpus lacks the documents whose models are all outside the pool: sums over subsets.
+    """
+    missing = np.zeros((1 << n_models, first), dtype=np.int64)
+    shallow = places < first
+    np.add.at(missing, (pools[shallow], places[shallow]), 1)
+    missing = missing.cumsum(axis=1)
+    for model in range(n_models):
+        halves = missing.reshape(-1, 2, 1 << model, first)
+        halves[:, 1] += halves[:, 0]
+    return np.asarray(missing[-1] - missing[::-1])
+
+
+def _values(above: IntArray, n_relevant: int) -> FloatArray:
+    """The metrics of one query (metrics, corpora), of the others above its first relevant ones."""
+    ranks = above + np.arange(1, above.shape[1] + 1)
+    near = ranks <= 10
+    ideal = (1 / np.log2(np.arange(2, min(ranks.shape[1], 10) + 2))).sum()
+    gain = np.where(near, 1 / np.log2(ranks + 1), 0).sum(axis=1) / ideal
+    return np.array([gain, near.sum(axis=1) / n_relevant, near[:, 0] / ranks[:, 0]])
+
+
+def left_out(values: FloatArray, full: FloatArray) -> FloatArray:
+    """Largest rise of a pool's model that is left out of the pool: (pools,).
+
+    Of n + 1 models that are left out in turn, at most one rises by more than this number of the
+    pool of the others: leaving out a second model only removes documents. So it covers the rise
+    of an exchangeable model with probability n/(n + 1) or more.
+    """
+    pools, largest = np.arange(values.shape[0]), np.zeros(values.shape[0])
+    for model in range(values.shape[1]):
+        has = pools[pools >> model & 1 == 1]
+        rise = values[has ^ 1 << model, model] - full[model]
+        largest[has] = np.maximum(largest[has], rise)
+    return largest
+
+
+def singles(values: FloatArray) -> FloatArray:
+    """Rises of each model as those of a pool are left out one by one, in sum: (pools, models).
+
+    It measures the documents that only one model of the pool contributes, as the jackknife for
+    unseen species does, and needs no full score.
+    """
+    pools, total = np.arange(values.shape[0]), np.zeros(values.shape)
+    for model in range(values.shape[1]):
+        has = pools[pools >> model & 1 == 1]
+        total[has] += values[has ^ 1 << model] - values[has]
+    return total
+
+
+def widths(values: FloatArray, full: FloatArray, n_queries: int) -> FloatArray:
+    """How far below its score on a pool's corpus a model's full score may lie: (pools, models).
+
+    The larger of :func:`left_out` and `FACTOR` times :func:`singles`, and one query's worth more.
+    """
+    return np.maximum(left_out(values, full)[:, None], FACTOR * singles(values)) + 1 / n_queries
+
+
+def contradicted(values: FloatArray, full: FloatArray, width: FloatArray) -> NDArray[np.bool_]:
+    """Whether a pool's own models contradict such widths: one of them, left out, rises by more.
+
+    A pool of one model has nothing to contradict them with.
+    """
+    pools, wrong = np.arange(values.shape[0]), np.zeros(values.shape[0], dtype=bool)
+    for model in range(values.shape[1]):
+        has = pools[(pools >> model & 1 == 1) & (pools != 1 << model)]
+        rest = has ^ 1 << model
+        wrong[has] |= values[rest, model] - full[model] > width[rest, model] + 1e-12
+    return wrong
+
+
+def record(runs: Runs, depth: int, families: str, *, shared: bool = False) -> pd.DataFrame:
+    """Pools of 2 to 6 models and each model outside: a row for each metric, pool and model.
+
+    `size` of the pool; `printed` score there, its `rise` over the full one, and the `width`;
+    `relative`: some model of the pool has the same letter in `families`; `contradicted`.
+    """
+    parts, n_models = [], len(runs.models)
+    has = np.arange(1 << n_models)[:, None] >> np.arange(n_models) & 1 == 1
+    size = has.sum(axis=1)
+    pools, models = np.nonzero(~has & ((size >= 2) & (size <= 6))[:, None])
+    kin = np.array([[a == b for b in families] for a in families])
+    for name, values, full in zip(METRICS, *scores(runs, depth, shared=shared), strict=True):
+        width = widths(values, full, len(runs.relevant))
+        parts.append(pd.DataFrame({
+            "metric": name, "size": size[pools], "model": models,
+            "printed": values[pools, models], "rise": (values - full)[pools, models],
+            "width": np.minimum(width, values)[pools, models],
+            "left_out": left_out(values, full)[pools],
+            "relative": (has @ kin)[pools, models],
+            "contradicted": contradicted(values, full, width)[pools],
+        }))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
