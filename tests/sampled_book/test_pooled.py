@@ -47,14 +47,8 @@ def test_scores_are_those_of_the_corpus_of_each_pool(small, depth, shared):
             assert full[row, model] == pytest.approx(expected)
             for number in range(1, 16):
                 chosen = [name for i, name in enumerate("abcd") if number >> i & 1]
-                kept = corpora.pool(small, chosen, depth, by_query=True)
-                if shared:
-                    others = kept.copy()
-                    for query, relevant in enumerate(small.relevant):
-                        others[query, relevant] = np.isin(
-                            relevant, small.top[["abcd".index(c) for c in chosen], :, :depth]
-                        )
-                    kept = np.broadcast_to(others.any(axis=0), kept.shape)
+                kept = corpora.pool(small, chosen, depth, by_query=not shared)
+                kept = np.broadcast_to(kept, everything.shape)
                 assert values[row, number, model] == pytest.approx(
                     score(small, name, model, kept)
                 ), (name, number, model)

@@ -27,7 +27,8 @@ def scores(runs: Runs, depth: int, *, shared: bool = False) -> tuple[FloatArray,
     """Scores on the corpora of all pools, (metrics, pools, models), and in full (metrics, models).
 
     Bit i of a pool's number says that it has the first `depth` documents of model i. Each query
-    has its own corpus, or shares the union over the queries.
+    has its own corpus, or they share the union, with all relevant documents. Pool 0 has only the
+    query's relevant documents.
     """
     if not 10 <= depth <= runs.top.shape[2]:
         raise ValueError(f"depth must be from 10 to {runs.top.shape[2]}, got {depth}")
@@ -38,6 +39,7 @@ def scores(runs: Runs, depth: int, *, shared: bool = False) -> tuple[FloatArray,
             row[first] |= 1 << model
     if shared:
         of_query[:] = np.bitwise_or.reduce(of_query, axis=0)
+        of_query[:, np.concatenate(runs.relevant)] = (1 << n_models) - 1
     total, exact = np.zeros((3, 1 << n_models, n_models)), np.zeros((3, n_models))
     for query, relevant in enumerate(runs.relevant):
         other = np.ones(runs.n_documents, dtype=bool)
