@@ -1,5 +1,7 @@
 """Scores on pooled corpora, and how far the full ones may lie below."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,14 @@ def test_the_record_on_cranfield():
             held = pools["rise"] <= pools["left_out"] + 1e-12
             assert held.mean() >= size / (size + 1)
         assert (part["width"] / part["printed"]).median() <= 0.5
+
+
+def test_a_pool_of_one_kind_says_little_about_another():
+    values, full = (part[0] for part in pooled.scores(bundled("npl"), 30))
+    width = pooled.widths(values, full, 93)
+    lexical = [0, 1, 2, 3, 4, 5, 9]
+    pools = [sum(1 << i for i in chosen) for chosen in itertools.combinations(lexical, 4)]
+    latent = [6, 7, 8]
+    held = (values - full <= width)[np.ix_(pools, latent)]
+    assert held.mean() < 0.6
+    assert not pooled.contradicted(values, full, width)[pools].any(), "and nothing warns"
