@@ -34,8 +34,10 @@ import pandas as pd
 
 import sampled_metrics as sm
 from sampled_book.data import retrieval
-from sampled_book.experiments import corpora
-from sampled_metrics.designs.jackknife import totals
+from sampled_metrics.designs.analysis import Request
+from sampled_metrics.designs.jackknife import evaluated
+from sampled_metrics.designs.one_sub_corpus import SubCorpusAnalysis
+from sampled_metrics.log.sub_corpus import Order, SubCorpus
 
 FILE = Path(__file__).with_name("sub_corpus.csv")
 DOCUMENTS, QUERIES, SEED, CONFIDENCE = 5_000, 60, 1, 0.95
@@ -91,20 +93,22 @@ def rows(n_samples: int) -> Iterator[dict[str, object]]:
                 metric, count = sm.metric(name), counts[name]
                 exact = {s: float(metric(r, DOCUMENTS).mean()) for s, r in ranks.items()}
                 gap = exact["A"] - exact["B"]
-                evaluated, _ = totals(sub, metric)
-                pair = evaluated["A"].minus(evaluated["B"])
-                for part, truth in [*((evaluated[s], exact[s]) for s in exact), (pair, gap)]:
-                    low, high = part.range(CONFIDENCE)
-                    width = 2.0 * np.sqrt(part.middle.variances[1])
+                systems = evaluated(sub, metric)
+                pair = systems["A"].minus(systems["B"])
+                for part, truth in [*((systems[s], exact[s]) for s in exact), (pair, gap)]:
+                    low, high = part.range(CONFIDENCE, like=part is pair)
+                    width = 2.0 * part.by_query[:, 0].std(ddof=1) / np.sqrt(QUERIES)
                     suffix = "_difference" if part is pair else ""
                     count[f"missed{suffix}"] += not low <= truth <= high
-                    independent = abs(part.middle.value - truth) > width
+                    independent = abs(part.value - truth) > width
                     count[f"missed{suffix}_if_independent"] += independent
                     if part is pair:
                         sign = int(low > 0) - int(high < 0)
                         count["verdicts"] += sign != 0
                         count["wrong"] += sign * gap < 0
-                found[name].append((pair.middle.value, pair.middle.variances[0]))
+                v = pair.by_document[:, 0].var(ddof=1) * (n_sampled - 1) ** 2 / n_sampled
+                v *= 1 - n_sampled / (DOCUMENTS - QUERIES)
+                found[name].append((pair.value, v))
         for name in METRICS:
             values, variances = np.array(found[name]).T
             yield {
@@ -114,62 +118,160 @@ def rows(n_samples: int) -> Iterator[dict[str, object]]:
             }  # fmt: skip
 
 
-def whole(runs: retrieval.Runs, model: int) -> tuple[np.ndarray, dict[str, dict[str, int]]]:
-    """Scores that give a model's order: queries by documents, and the judgements."""
-    scores = -2.0 * runs.places[model].astype(float)
-    qrels = {}
-    for q, relevant in enumerate(runs.relevant):
-        scores[q, relevant] -= 1.0
-        qrels[f"q{q}"] = {f"d{document}": 1 for document in relevant}
-    return scores, qrels
+#: Collections, with the number of queries that are drawn first where all of them leave no document
+#: that is relevant to none.
+COLLECTIONS = {
+    "npl": None, "cranfield": None, "lisa": None, "cosqa": None,
+    "cisi": 20, "nfcorpus_test": 20, "cystic_fibrosis": 20,
+}  # fmt: skip
+SHARES = (0.1, 0.2, 0.5)
+CUTOFFS = ("ndcg@10", "recall@10", "recall@100")
+OF_COLLECTIONS = (*CUTOFFS, "rr")
+#: Leads on the sub-corpus, as the lower ends of classes.
+LEADS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
-def rows_of_collections(n_samples: int) -> Iterator[dict[str, object]]:
-    for name, n_sampled in (("npl", 500), ("npl", 2_000), ("cranfield", 100), ("cranfield", 240)):
-        runs, found = retrieval.bundled(name), []
-        exact = corpora.averages(runs)
-        for seed in range(n_samples):
-            kept = corpora.uniform(runs, n_sampled, np.random.default_rng([SEED, seed]))
-            systems = {}
-            for i, model in enumerate(runs.models):
-                scores, qrels = whole(runs, i)
-                systems[model] = run(scores, np.flatnonzero(kept))
-            sub = sm.readers.ranx(systems, qrels, corpus_size=runs.n_documents)
-            found.append(sm.estimate(sub, list(exact)).frame.assign(sample=seed))
+class Ranked:
+    """Models that rank a collection, for some of its queries; relevant documents are kept."""
+
+    def __init__(self, name: str, n_queries: int | None, cache: Path | None) -> None:
+        runs = retrieval.ranked(name, cache)
+        chosen = range(len(runs.relevant))
+        if n_queries:
+            rng = np.random.default_rng(SEED)
+            chosen = np.sort(rng.choice(len(runs.relevant), n_queries, replace=False)).tolist()
+        self.models, self.n_documents = runs.models, runs.n_documents
+        self.relevant = [runs.relevant[q] for q in chosen]
+        kept = np.zeros(runs.n_documents, dtype=bool)
+        kept[np.concatenate(self.relevant)] = True
+        self.n_kept = int(kept.sum())
+        places = runs.places[:, chosen].astype(np.int64)
+        self.others = places[:, :, ~kept]
+        # Of each model and query, the places of relevant documents among the kept ones: those
+        # relevant to other queries stand above them as the others do.
+        self.positions = []
+        for model in places:
+            of_model = []
+            for row, own in zip(model, self.relevant, strict=True):
+                is_other = kept.copy()
+                is_other[own] = False
+                of_model.append(above(row[is_other], own.size) + np.arange(1, own.size + 1))
+            self.positions.append(of_model)
+
+    def sub_corpus(self, drawn: np.ndarray) -> SubCorpus:
+        """What a reader makes of runs over the kept documents and the drawn others."""
+        orders = {}
+        for model, name in enumerate(self.models):
+            orders[name] = [
+                [Order(position, above(better, position.size), np.ones(position.size), better)]
+                for position, better in zip(
+                    self.positions[model], self.others[model][:, drawn], strict=True
+                )
+            ]
+        queries = tuple(f"q{q}" for q in range(len(self.relevant)))
+        return SubCorpus(self.n_documents, self.n_kept, len(drawn), queries, orders)
+
+    def exact(self, metric: sm.Metric) -> dict[str, float]:
+        """The metric on the whole collection."""
+        return {
+            name: float(np.mean([
+                metric.of_set(position + above(better, position.size), self.n_documents)
+                for position, better in zip(self.positions[model], self.others[model], strict=True)
+            ]))
+            for model, name in enumerate(self.models)
+        }  # fmt: skip
+
+
+def above(better: np.ndarray, n_relevant: int) -> np.ndarray:
+    """Documents above each relevant one, of how many relevant ones are above each document."""
+    return np.cumsum(np.bincount(better, minlength=n_relevant + 1)[:n_relevant])
+
+
+def rows_of_collection(
+    name: str, share: float, n_samples: int, cache: Path | None
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """A row for each metric and model, and one for each metric and class of leads."""
+    ranked, cells, pairs = Ranked(name, COLLECTIONS[name], cache), [], []
+    n_others = ranked.others.shape[2]
+    n_sampled = round(share * n_others)
+    for metric in map(sm.metric, OF_COLLECTIONS):
+        exact, found = ranked.exact(metric), []
+        leads = np.zeros((len(LEADS), 6), dtype=int)
+        for draw in range(n_samples):
+            rng = np.random.default_rng([SEED, n_sampled, draw])
+            sub = ranked.sub_corpus(rng.choice(n_others, n_sampled, replace=False))
+            request = Request([metric])
+            frame = SubCorpusAnalysis(sub, request).estimates(progress=False).frame
+            found.append(frame.assign(exact=frame["recommender"].map(exact)))
+            decided = None
+            if metric.name in CUTOFFS[:2] and draw % 10 == 0:
+                comparison = SubCorpusAnalysis(sub, request).comparison(None, progress=False)
+                decided = comparison.frame
+            count_pairs(found[-1], decided, leads)
         table = pd.concat(found)
-        truth = exact.stack().rename("truth").rename_axis(["recommender", "metric"])
-        table = table.join(truth, on=["recommender", "metric"])
-        for metric, part in table.groupby("metric", sort=False):
-            is_in = part["truth"].between(part["possible_low"], part["possible_high"])
-            off = (part["estimate"] - part["truth"]).abs()
-            samples = [sample for _, sample in part.groupby("sample")]
-            yield {
-                "collection": name, "sampled": n_sampled, "metric": metric, "ranges": len(part),
-                "missed": int((~is_in).sum()),
-                "missed_by_two_errors": int((off > 2.0 * part["standard_error"]).sum()),
-                "width": (part["possible_high"] - part["possible_low"]).mean(),
-                "error_reported": (part["reported"] - part["truth"]).abs().mean(),
-                "error_estimate": off.mean(),
-                "pairs": 55 * len(samples),
-                **{
-                    f"reversed_{value}": sum(
-                        corpora.reversals(one["truth"], one[value])[0] for one in samples
-                    )
-                    for value in ("reported", "estimate")
-                },
-            }  # fmt: skip
+        is_in = table["exact"].between(table["possible_low"] - 1e-9, table["possible_high"] + 1e-9)
+        off = (table["estimate"] - table["exact"]).abs()
+        table = table.assign(
+            missed=~is_in,
+            width=table["possible_high"] - table["possible_low"],
+            missed_by_three=off > 3.0 * table["standard_error"] + 1e-9,
+            error_estimate=off,
+            error_reported=(table["reported"] - table["exact"]).abs(),
+        )
+        for model, part in table.groupby("recommender", sort=False):
+            cells.append({
+                "collection": name, "share": share, "sampled": n_sampled, "metric": metric.name,
+                "model": model, "exact": exact[model], "samples": n_samples,
+                "missed": int(part["missed"].sum()),
+                "missed_by_three": int(part["missed_by_three"].sum()),
+                **part[["width", "standard_error", "error_reported", "error_estimate"]].mean(),
+            })  # fmt: skip
+        for lead, counts in zip(LEADS, leads.tolist(), strict=True):
+            columns = ("pairs", "reversed_reported", "reversed_estimate", "judged", "decided",
+                       "wrong")  # fmt: skip
+            pairs.append({"collection": name, "share": share, "metric": metric.name, "lead": lead,
+                          **dict(zip(columns, counts, strict=True))})  # fmt: skip
+    return cells, pairs
+
+
+def count_pairs(frame: pd.DataFrame, decided: pd.DataFrame | None, leads: np.ndarray) -> None:
+    """Add the pairs of models of one sample to the counts by lead."""
+    reported, estimate, exact = frame[["reported", "estimate", "exact"]].to_numpy().T
+    first, second = np.triu_indices(len(frame), 1)
+    gap = exact[first] - exact[second]
+    lead = reported[first] - reported[second]
+    place = np.searchsorted(LEADS, np.abs(lead), side="right") - 1
+    by_estimate = estimate[first] - estimate[second]
+    columns = [np.ones(gap.size, dtype=bool), lead * gap < 0, by_estimate * gap < 0]
+    if decided is not None:  # the pairs are in the same order
+        verdict = (decided["possible_low"].to_numpy() > 0).astype(int)
+        verdict -= (decided["possible_high"].to_numpy() < 0).astype(int)
+        columns += [np.ones(gap.size, dtype=bool), verdict != 0, verdict * gap < 0]
+    for column, is_true in enumerate(columns):
+        np.add.at(leads[:, column], place[is_true], 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--output", type=Path, default=FILE)
-    parser.add_argument("--collections", action="store_true")
+    parser.add_argument("--collections", nargs="*", choices=list(COLLECTIONS))
+    parser.add_argument("--shares", type=float, nargs="*", default=SHARES)
+    parser.add_argument("--cache", type=Path, help="a folder for the rankings")
     arguments = parser.parse_args()
-    made = rows_of_collections if arguments.collections else rows
-    table = pd.DataFrame(made(arguments.samples))
-    table.to_csv(arguments.output, index=False, float_format="%.3g")
-    print(table.to_string())
+    if arguments.collections is None:
+        table = pd.DataFrame(rows(arguments.samples))
+        table.to_csv(arguments.output, index=False, float_format="%.3g")
+        print(table.to_string())
+        return
+    cells, pairs = list[dict[str, object]](), list[dict[str, object]]()
+    for name, share in product(arguments.collections or COLLECTIONS, arguments.shares):
+        of_models, of_leads = rows_of_collection(name, share, arguments.samples, arguments.cache)
+        cells, pairs = cells + of_models, pairs + of_leads
+        pd.DataFrame(cells).to_csv(arguments.output, index=False, float_format="%.4g")
+        of_pairs = arguments.output.with_name(f"{arguments.output.stem}_pairs.csv")
+        pd.DataFrame(pairs).to_csv(of_pairs, index=False)
+        print(pd.DataFrame(of_models).to_string(), pd.DataFrame(of_leads).to_string(), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from sampled_book.data import retrieval
 from sampled_book.experiments import one_sample
 from sampled_metrics import metric
-from sampled_metrics.designs.jackknife import totals
+from sampled_metrics.designs.jackknife import evaluated
 from sampled_metrics.log.sub_corpus import Order, SubCorpus
 
 
@@ -145,7 +145,7 @@ def test_coverage_is_that_of_all_samples(m):
         ]  # fmt: skip
         # A document that is not above the relevant one has that one above itself.
         log = SubCorpus(n + 5, 5, m, tuple("abcde"), {"s": order})
-        low, high = totals(log, metric("rr"))[0]["s"].range(0.95)
+        low, high = evaluated(log, metric("rr"))["s"].range(0.95)
         held.append([abs(left.mean() - truth) <= width, low <= truth <= high])
     assert one_sample.hub_coverage(queries, n, m) == pytest.approx(np.mean(held, axis=0))
     expected = np.mean(errors), np.std(estimates)

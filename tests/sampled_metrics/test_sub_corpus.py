@@ -1,18 +1,20 @@
 """Runs over one sub-corpus: by enumeration of all samples, and by removing documents from runs."""
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from mpmath import mpf, quad
 from scipy.special import gammaln
 from scipy.stats import t as student
 
 import sampled_metrics as sm
 from sampled_metrics.cli import main
 from sampled_metrics.designs import corpus_values
-from sampled_metrics.designs.jackknife import totals
+from sampled_metrics.designs.jackknife import evaluated
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.protocol import Stratified
 
@@ -65,9 +67,8 @@ def slow_estimate(run, sampled, metric, values, rows):
         n_relevant = len(QRELS[query])
         ranks, kept = ranks_of(kept_scores, QRELS[query])
         for j, (rank, above) in enumerate(zip(ranks, kept, strict=True), start=1):
-            value = Fraction(
-                float(rows[values.positions.tolist().index(above + 1), rank - 1 - above])
-            )
+            place = values.positions.tolist().index(above + 1)
+            value = Fraction(float(rows[place, min(rank - 1 - above, rows.shape[1] - 1)]))
             total += value * Fraction(float(factor_by_definition(metric, j, n_relevant)))
             if metric.kind == "auc":
                 total += Fraction(1, n_relevant) * (1 + Fraction(j, 9 - n_relevant))
@@ -90,37 +91,44 @@ def factor_by_definition(metric, j, n_relevant):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", METRICS)
-def test_all_samples_of_a_tiny_corpus(name, seed):
-    """Jackknife, its variance and both ends of the range, over all 20 samples of 3 of 6."""
+def test_all_samples_of_a_tiny_corpus(name, seed, monkeypatch):
+    """Jackknife, its variance and both ends of the range, over all 20 samples of 3 of 6.
+
+    The theorem is for values that do not depend on the sample, so there is one steepness.
+    """
+    monkeypatch.setattr(corpus_values, "STEEPNESSES", (2.0,))
     metric, run = sm.metric(name), corpus(seed)
     truth = np.mean([metric.of_set(ranks_of(scores, QRELS[q])[0], 9) for q, scores in run.items()])
     estimates, variances, ends = [], [], []
     for sample in SAMPLES:
         sub = sm.readers.ranx(cut(run, [*KEPT, *sample]), QRELS, corpus_size=9, kept=KEPT)
         assert (sub.n_kept, sub.n_sampled, sub.n_others) == (3, SAMPLED, OTHERS)
-        found, _ = totals(sub, metric, 0.3)
-        values, _ = corpus_values.values(metric, OTHERS, 2, [1, 2, 3], 3, 0.3)
-        (evaluated,) = found.values()
-        ends_and_estimate = ("low", "middle", "high")
-        for part, rows in ((getattr(evaluated, e), getattr(values, e)) for e in ends_and_estimate):
+        (system,) = evaluated(sub, metric, 0.3).values()
+        values = corpus_values.values(metric, OTHERS, 2, [1, 2, 3], 3, 2.0, 0.3)
+        for column, rows in enumerate(values.rows):
             left = [
                 slow_estimate(run, [s for s in sample if s != d], metric, values, rows)
                 for d in sample
             ]
-            assert np.allclose(part.by_document, [float(value) for value in left], atol=1e-12)
+            found = system.by_document[:, column]
+            assert np.allclose(found, [float(value) for value in left], atol=1e-12)
             mean = sum(left) / SAMPLED
-            assert part.value == pytest.approx(float(mean), abs=1e-12)
-            variance = (1 - Fraction(SAMPLED - 1, OTHERS)) * sum((t - mean) ** 2 for t in left)
-            assert part.variances[0] == pytest.approx(float(variance), abs=1e-12)
-            if part is evaluated.middle:
+            assert system.means[column] == pytest.approx(float(mean), abs=1e-12)
+            # The textbook's factors: (m - 1) / m and the share that is not sampled.
+            factor = Fraction(SAMPLED - 1, SAMPLED) * (1 - Fraction(SAMPLED, OTHERS))
+            variance = factor * sum((t - mean) ** 2 for t in left)
+            if column == 0:
                 estimates.append(mean)
                 variances.append(variance)
-        ends.append((evaluated.low.value, evaluated.high.value))
+                least = max(float(variance), system.floors[:, 0].sum())
+                assert system.error == pytest.approx(np.sqrt(least), abs=1e-12)
+        ends.append(np.split(system.means[1:], 2))
     centre = sum(estimates) / len(SAMPLES)
     true_variance = sum((t - centre) ** 2 for t in estimates) / len(SAMPLES)
     assert sum(variances) / len(SAMPLES) >= true_variance
     low, high = np.mean(ends, axis=0)
-    assert low - 1e-9 <= truth <= high + 1e-9
+    assert (low - 1e-9 <= truth).all()
+    assert (truth <= high + 1e-9).all()
     if name == "auc":
         assert float(centre) == pytest.approx(truth)
 
@@ -144,24 +152,34 @@ def test_the_variance_of_any_function_of_a_sample_is_bounded(n_drawn):
         assert sum(variances) >= sum((t - centre) ** 2 for t in means)
 
 
+@pytest.mark.parametrize("steepness", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@4", "rr"])
-def test_values_are_those_of_a_stratified_design(name):
+def test_middle_values_are_those_of_a_stratified_design(name, steepness):
     n_others, n_sampled, n_kept = 40, 8, 5
-    weights = 1 / np.arange(1.0, n_others + 2)
     design = Stratified(n_others + n_kept, n_kept - 1, n_sampled, replacement=False)
-    prior = dict(enumerate((weights / weights.sum()).tolist(), start=1))
-    expected = bias_variance(name, design, gamma=0.05, prior=prior).values
-    found, _ = corpus_values.values(sm.metric(name), n_others, n_sampled, [1, 3, 5], 50, 0.05)
-    np.testing.assert_allclose(found.middle, expected[[0, 2, 4]], atol=1e-9)
+    found = corpus_values.values(
+        sm.metric(name), n_others, n_sampled, [1, 3, 5], 50, steepness, 0.05
+    )
+    for row, position in enumerate((1, 3, 5)):
+        # The prior is the integral of rank to the power -s from half a rank before to half after,
+        # and a twentieth of that to the power -1.
+        edges = [mpf(position) + b - mpf(1) / 2 for b in range(n_others + 2)]
+        parts = [
+            [quad(lambda r, s=s: r**-s, ends) for ends in pairwise(edges)] for s in (steepness, 1)
+        ]
+        steep, tail = ([weight / sum(weights) for weight in weights] for weights in parts)
+        prior = {b + 1: float(0.95 * steep[b] + 0.05 * tail[b]) for b in range(n_others + 1)}
+        expected = bias_variance(name, design, gamma=0.05, prior=prior).values
+        np.testing.assert_allclose(found.rows[0, row], expected[position - 1], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["recall@10", "ndcg@100", "rr", "ndcg"])
-@pytest.mark.parametrize("gamma", [None, 0.01])
-def test_both_ends_bound_the_bias_at_every_rank(name, gamma):
+@pytest.mark.parametrize("steepness", [0.5, 2.0])
+def test_ends_bound_the_metric_at_every_rank(name, steepness):
     """Also at the ranks that are no nodes of the prior, by another hypergeometric distribution."""
     n_others, n_sampled, positions = 1_500, 200, np.array([1, 4, 30])
     metric = sm.metric(name)
-    values, _ = corpus_values.values(metric, n_others, n_sampled, positions, 100, gamma)
+    values = corpus_values.values(metric, n_others, n_sampled, positions, 100, steepness)
     above = np.arange(n_others + 1)
     b, x = above[:, np.newaxis], np.arange(n_sampled + 1)
 
@@ -172,11 +190,14 @@ def test_both_ends_bound_the_bias_at_every_rank(name, gamma):
     ways = log_ways(b, np.minimum(x, b)) + log_ways(rest, np.minimum(missed, rest))
     pmf = np.where((x <= b) & (missed <= rest), np.exp(ways - log_ways(n_others, n_sampled)), 0.0)
     np.testing.assert_allclose(pmf.sum(axis=1), 1.0)
-    for k, low, high in zip(positions, values.low, values.high, strict=True):
+    # The last count stands for all larger ones.
+    rows = values.rows[:, :, np.minimum(x, values.rows.shape[2] - 1)]
+    for place, k in enumerate(positions):
         exact = metric.unscaled(above + k)
-        assert (pmf @ low <= exact + 2e-4).all()
-        assert (pmf @ high >= exact - 2e-4).all()
-        assert (pmf @ high - pmf @ low)[above > 1_000].max() < 0.1  # not everything is possible
+        lows, highs = np.split(rows[1:, place] @ pmf.T, 2)
+        assert (lows <= exact + 2e-4).all()
+        assert (highs >= exact - 2e-4).all()
+        assert (highs - lows)[:, above > 1_000].max() < 0.1  # not everything is possible
 
 
 def large(n_documents=300, n_sampled=60, n_queries=30, seed=0, shifts=(2.5, 0.5)):
@@ -338,15 +359,23 @@ def test_a_curve_has_the_estimates_for_each_size():
     assert found.frame["documents"].tolist() == [20, 100, 1_000] * 4
     for size in (100, 1_000):
         alone = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=size), ["ndcg@10", "auc"])
-        part = found.frame[found.frame["documents"] == size].drop(columns="documents")
-        pd.testing.assert_frame_equal(part.reset_index(drop=True), alone.frame)
+        part = found.frame[found.frame["documents"] == size].reset_index(drop=True)
+        columns = ["recommender", "metric", "reported", "standard_error"]
+        pd.testing.assert_frame_equal(part[columns], alone.frame[columns])
+        # Ends move only outwards, so that the metric falls as the corpus grows.
+        assert (part["possible_low"] <= alone.frame["possible_low"]).all()
+        assert (part["possible_high"] >= alone.frame["possible_high"]).all()
+    falling = found.frame[found.frame["metric"] == "ndcg@10"]
+    for _, part in falling.groupby("recommender"):
+        for column in ("estimate", "possible_low", "possible_high"):
+            assert (np.diff(part[column]) <= 1e-12).all()
     assert "of this one are like a uniform sample" in found.notes[1]
     with pytest.raises(ValueError, match="must be one number to compare systems, got 20, 100, 1,0"):
         sm.compare(curve, "auc")
 
 
 def test_a_corpus_that_was_ranked_in_full_is_exact():
-    """Then only the queries are a sample: Student's interval of their values."""
+    """For these queries; for others Student's interval of the differences of two systems holds."""
     runs, qrels = large(n_queries=8, n_documents=20, n_sampled=12)
     curve = sm.readers.ranx(runs, qrels, corpus_size=[20, 50])
     row = sm.estimate(curve, ["rr"]).frame.iloc[0]
@@ -354,12 +383,17 @@ def test_a_corpus_that_was_ranked_in_full_is_exact():
         1 + sum(score > scores[f"d{q}"] for score in scores.values())
         for q, scores in enumerate(runs["A"].values())
     ]
-    values = 1 / np.array(ranks)
-    low, high = student.interval(
+    mean = (1 / np.array(ranks)).mean()
+    columns = ["reported", "estimate", "possible_low", "possible_high"]
+    assert row[columns].tolist() == pytest.approx([mean] * 4)
+    whole = evaluated(replace(curve, larger=()), sm.metric("rr"))
+    difference = whole["A"].minus(whole["B"])
+    values = difference.by_query[:, 0]
+    interval = student.interval(
         0.95, values.size - 1, values.mean(), values.std(ddof=1) / values.size**0.5
     )
-    assert row[["reported", "estimate"]].tolist() == pytest.approx([values.mean()] * 2)
-    assert [row["possible_low"], row["possible_high"]] == pytest.approx([low, min(high, 1.0)])
+    assert difference.range(0.95) == pytest.approx([values.mean()] * 2)
+    assert difference.range(0.95, like=True) == pytest.approx(interval)
 
 
 def test_the_most_common_document_above_is_named():
@@ -373,27 +407,23 @@ def test_the_most_common_document_above_is_named():
 
 def test_typical_ranges_are_for_runs_like_those_of_the_benchmark():
     runs, qrels = large(n_documents=700, n_sampled=100, n_queries=90)
-    sizes = [190, 700, 2_090, 2_091]
-    found = sm.estimate(
-        sm.readers.ranx({"A": runs["A"]}, qrels, corpus_size=sizes),
-        ["ndcg@10", "recall@100", "recall@5", "rr"],
-    )
+    sizes = [190, 700, 1_090, 1_091]
+    metrics = ["ndcg@10", "recall@100", "recall@5", "rr"]
+    found = sm.estimate(sm.readers.ranx({"A": runs["A"]}, qrels, corpus_size=sizes), metrics)
     typical = found.frame[found.frame["typical_low"].notna()]
-    assert typical["metric"].tolist() == ["ndcg@10"] * 2
-    assert typical["documents"].tolist() == [700, 2_090]
-    reported = found.frame.set_index("metric")["reported"]
-    assert (reported["recall@100"] > 0.82).all()  # above all that the benchmark has
+    assert typical["metric"].tolist() == ["ndcg@10"] * 2 + ["recall@100"] * 2
+    assert typical["documents"].tolist() == [700, 1_090] * 2
     assert list(found.shown)[:6] == [
         *("recommender", "metric", "documents", "reported", "estimate", "typical")
     ]
     row = typical.iloc[0]
-    assert row["typical_low"] == pytest.approx(row["estimate"] - 2 * row["standard_error"])
-    assert row["typical_high"] == pytest.approx(row["estimate"] + 2 * row["standard_error"])
+    assert row["typical_low"] == pytest.approx(row["estimate"] - 3 * row["standard_error"])
+    high = min(row["estimate"] + 3 * row["standard_error"], row["possible_high"])
+    assert row["typical_high"] == pytest.approx(high)
     assert found.notes[-1].startswith("typical ranges are for ndcg@k")
-    record = "which held the exact value for the run's own queries in all"
-    assert record in " ".join(found.summary().split())
-    assert f"The typical ranges are two standard errors on each side, {record}" in found.methods()
-    fewer = {query: runs["A"][query] for query in list(qrels)[:89]}
+    assert "track record of" in " ".join(found.summary().split())
+    assert "The typical ranges are three standard errors on each side" in found.methods()
+    fewer = {query: runs["A"][query] for query in list(qrels)[:19]}
     few = sm.estimate(sm.readers.ranx(fewer, qrels, corpus_size=700), ["ndcg@10"])
     assert few.frame["typical_low"].isna().all()
     assert "typical:" not in few.summary()

@@ -21,7 +21,7 @@ from scipy.stats import hypergeom
 from sampled_metrics import metric
 from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.designs import corpus_values
-from sampled_metrics.designs.jackknife import Totals
+from sampled_metrics.designs.jackknife import Evaluated
 
 from ..data.retrieval import Runs
 from . import corpora
@@ -181,26 +181,48 @@ def hub_coverage(
     distribution.
     """
     truth = float((queries / np.array([[3, 2], [2, 1]])).sum() / queries.sum())
-    made, _ = corpus_values.cached_values(metric("rr"), n, m - 1, (1,), int(queries.sum()), None)
-    rows = (unbiased_rr(n, m - 1), made.low[0, :3], made.high[0, :3])
-    covered = np.zeros(2)
+    unbiased, rr, n_queries = unbiased_rr(n, m - 1)[np.newaxis], metric("rr"), int(queries.sum())
+    made = corpus_values.sampling(n, m - 1, None)
+    log_likelihoods = np.array([
+        made.log_likelihood(1, np.arange(3), each) for each in corpus_values.STEEPNESSES
+    ])  # fmt: skip
+    times, covered = float(stdtrit(m - 1, 0.5 + confidence / 2)), np.zeros(2)
     for hub, i, j, probability in _hub_samples(queries, n, m):
-        none, low, high = (_hub_totals(row, queries, hub, (i, j), n, m) for row in rows)
-        width = float(np.sqrt(none.variances[0]) * stdtrit(m - 1, 0.5 + confidence / 2))
-        ends = low.value - low.half_width(confidence), high.value + high.half_width(confidence)
-        inside = np.array([abs(none.value - truth) <= width, ends[0] <= truth <= ends[1]])
-        covered += probability * inside
+        alone = _hub_evaluated(unbiased, queries, hub, (i, j), n, m)
+        is_inside = abs(alone.value - truth) <= times * np.sqrt(_textbook(alone))
+        likeliest = np.argmax(log_likelihoods @ _hub_counts(queries, hub, (i, j)))
+        steepness = corpus_values.STEEPNESSES[int(likeliest)]
+        values = corpus_values.cached_values(rr, n, m - 1, (1,), n_queries, steepness, None)
+        range_of = _hub_evaluated(values.rows[:, 0, :3], queries, hub, (i, j), n, m)
+        floors = np.tile(values.variances[:, 0] / n_queries**2, (n_queries, 1))
+        low, high = range_of._replace(floors=floors).range(confidence)
+        covered += probability * np.array([is_inside, low <= truth <= high])
     return float(covered[0]), float(covered[1])
+
+
+def _textbook(system: Evaluated) -> float:
+    """V of the middle (eq-os-jackknife)."""
+    left = system.by_document[:, 0]
+    return float((1 - (left.size - 1) / system.n_others) * ((left - left.mean()) ** 2).sum())
+
+
+def _hub_counts(queries: IntArray, hub: int, sampled: tuple[int, int]) -> IntArray:
+    """Queries with 0, 1 and 2 sampled documents above."""
+    counts = np.zeros(3, dtype=np.int64)
+    for row, (x, drawn) in enumerate(((hub, sampled[0]), (0, sampled[1]))):
+        counts[x + 1] += drawn
+        counts[x] += int(queries[row].sum()) - drawn
+    return counts
 
 
 def hub_errors(queries: IntArray, n: int, m: int) -> tuple[float, float]:
     """The mean of the jackknife's standard error and the standard deviation of the estimate, over
     all samples, for the values of :func:`hub_coverage`.
     """
-    values, rows = unbiased_rr(n, m - 1), []
+    values, rows = unbiased_rr(n, m - 1)[np.newaxis], []
     for hub, i, j, probability in _hub_samples(queries, n, m):
-        found = _hub_totals(values, queries, hub, (i, j), n, m)
-        rows.append((probability, found.value, float(np.sqrt(found.variances[0]))))
+        found = _hub_evaluated(values, queries, hub, (i, j), n, m)
+        rows.append((probability, found.value, float(np.sqrt(_textbook(found)))))
     share, value, error = np.array(rows).T
     return float(share @ error), float(np.sqrt(share @ (value - share @ value) ** 2))
 
@@ -220,27 +242,28 @@ def _hub_samples(queries: IntArray, n: int, m: int) -> Iterator[tuple[int, int, 
     return ((hub, i, j, probability / total) for hub, i, j, probability in found)
 
 
-def _hub_totals(
-    values: FloatArray, queries: IntArray, hub: int, sampled: tuple[int, int], n: int, m: int
-) -> Totals:
-    """The mean without each sampled document: the hub, the queries' own ones, and others."""
-
-    def mean(has_hub: int, i: int, j: int) -> float:
-        total = 0.0
-        for row, (x, drawn) in enumerate(((has_hub, i), (0, j))):
-            total += drawn * values[x + 1] + (queries[row].sum() - drawn) * values[x]
-        return total / float(queries.sum())
-
+def _hub_evaluated(
+    rows: FloatArray, queries: IntArray, hub: int, sampled: tuple[int, int], n: int, m: int
+) -> Evaluated:
+    """The means without each sampled document: the hub, the queries' own ones, and others. `rows`
+    are values for the counts 0 to 2, (columns, 3).
+    """
     i, j = sampled
+
+    def mean(has_hub: int, i: int, j: int) -> FloatArray:
+        return np.asarray(rows @ _hub_counts(queries, has_hub, (i, j)) / queries.sum())
+
     parts = [(hub, mean(0, i, j)), (i, mean(hub, max(i - 1, 0), j)),
              (j, mean(hub, i, max(j - 1, 0))), (m - hub - i - j, mean(hub, i, j))]  # fmt: skip
     by_query = []
     for row, (x, drawn) in enumerate(((hub, i), (0, j))):
         for count, number in ((x + 1, drawn), (x, int(queries[row].sum()) - drawn)):
-            without = values[count] + count / m * (values[max(count - 1, 0)] - values[count])
-            by_query += [without] * number
+            change = rows[:, max(count - 1, 0)] - rows[:, count]
+            by_query += [rows[:, count] + count / m * change] * number
     counts, means = zip(*parts, strict=True)
-    return Totals(np.repeat(means, counts), np.array(by_query), n)
+    by_document = np.repeat(np.array(means), counts, axis=0)
+    none = np.zeros((len(by_query), len(rows)))
+    return Evaluated(0.0, by_document, np.array(by_query), none, n)
 
 
 def _log_choose(n: int, k: int) -> float:
@@ -391,10 +414,10 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
         for i in range(len(runs.models))
     ]  # fmt: skip
     positions = np.unique(np.concatenate([kept for model in known for _, kept in model]))
-    values, _ = corpus_values.cached_values(
-        metric("ap"), n_others, m, tuple(positions.tolist()), n_queries, None
+    values = corpus_values.cached_values(
+        metric("ap"), n_others, m, tuple(positions.tolist()), n_queries, 1.0, None
     )
-    estimates = np.empty((3, draws, len(runs.models)))
+    estimates, most = np.empty((3, draws, len(runs.models))), values.rows.shape[2] - 1
     for draw in range(draws):
         rng = np.random.default_rng([seed, n_documents, draw])
         corpus = corpora.uniform(runs, m, rng)
@@ -403,11 +426,12 @@ def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
             by_query = []
             for q, (rank, kept) in enumerate(model):
                 x = corpora.ranks(runs, i, q, corpus) - kept
+                value = values.rows[0, np.searchsorted(positions, kept), np.minimum(x, most)]
                 place = np.arange(1, rank.size + 1)
                 by_query.append([
                     _judged_ap(runs.places[i, q], runs.relevant[q], rank, judged[q]),
                     float((place / (kept + x)).mean()),
-                    float((place * values.middle[np.searchsorted(positions, kept), x]).mean()),
+                    float((place * value).mean()),
                 ])  # fmt: skip
             estimates[:, draw, i] = np.nanmean(by_query, axis=0)
     exact = [

@@ -1,10 +1,17 @@
-"""Values for counts of sampled documents, and bounds on their bias.
+"""Values for counts of sampled documents: estimates of a metric, and bounds of it.
 
 A relevant document stands below k - 1 kept documents and b others of the corpus, so that its rank
-is k + b. In a sample of m of these n others, x is hypergeometric. The values v(x) minimise squared
-bias plus gamma times variance, as :func:`~sampled_metrics.estimators.bias_variance` does for a
-:class:`~sampled_metrics.protocol.Stratified` design, for a prior with the weight 1 / (b + 1): each
-doubling of the rank counts the same, since few relevant documents are deep in a corpus of millions.
+is k + b. In a sample of m of these n others, x is hypergeometric. Three kinds of values v(x):
+
+- *middle* ones minimise squared bias plus gamma times variance, as
+  :func:`~sampled_metrics.estimators.bias_variance` does;
+- *low* and *high* ones have expectations of at most and at least the metric at every rank, so that
+  their means bound it whatever the ranks are. Linear programmes choose, of all such values, those
+  whose expectation is closest to the metric plus a penalty times their mean deviation from a
+  constant: a small penalty is a small bias, and a large one a small variance.
+
+All three are made for a prior of ranks, (k + b) to the power -s, whose steepness s is the likeliest
+for a system's counts. A wrong prior makes ranges wide, and not false.
 """
 
 from __future__ import annotations
@@ -12,125 +19,154 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import digamma
 
 from .._validate import FloatArray, IntArray
-from ..estimators import default_gamma
 from ..metrics import Metric
 from ..numerics.distributions import log_hypergeometric
 
 #: Numbers of documents above that are nodes of the prior one by one.
-_FINE = 150
-#: Weights of the variance to choose from, as parts of the default for independent negatives.
-_PARTS = (1.0, 0.3, 0.1, 0.03, 0.01)
+_FINE = 60
+#: Counts above this are not told apart.
+_MOST_COUNTED = 4_000
+STEEPNESSES = (1.0, 2.0, 4.0)
+#: The part of each prior with the steepness 1.
+_SHARE_OF_TAIL = 0.05
+#: Penalties of the mean deviation, of which the narrowest range is chosen.
+PENALTIES = (0.15, 0.5)
+#: Weights of the variance to choose from for the middle values.
+_GAMMAS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+#: Variance of a mean over queries, as a multiple of that for independent relevant documents, when
+#: gamma is chosen: those of one query share the documents above them.
+_DESIGN_EFFECT = 2.0
 
 
-@dataclass(frozen=True)
-class CorpusValues:
-    """Values of a metric for each position k and count x, and what they may be wrong by.
+class CorpusValues(NamedTuple):
+    """Values of a metric for each position k and count x.
 
     Attributes
     ----------
     positions : ndarray of int, shape (p,)
         The k that there are values for, in order.
-    middle : ndarray of float, shape (p, m + 1)
-        v(x).
-    low, high : ndarray of float, shape (p, m + 1)
-        Values whose expectations are at most, and at least, the metric at every rank. That holds
-        at all nodes of the prior, and to within 0.0002 between them.
+    rows : ndarray of float, shape (1 + 2 penalties, p, x)
+        The middle values, then the low ones for each penalty, then the high ones. The bounds hold
+        at all nodes of the prior, and to within 0.0002 between them. The last x stands for all
+        larger ones, too.
+    variances : ndarray of float, shape (1 + 2 penalties, p)
+        Variances of the values, given the rank, on average over the prior.
     """
 
     positions: IntArray
-    middle: FloatArray
-    low: FloatArray
-    high: FloatArray
+    rows: FloatArray
+    variances: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampling:
-    """The distribution of x at nodes b, with the weight of each node in the prior."""
+class Sampling:
+    """The distribution of x, in bins, at nodes b; `most` is the deepest rank that counts."""
 
     n_others: int
     n_sampled: int
-    jumps: tuple[int, ...]
+    most: int | None
+
+    @cached_property
+    def largest(self) -> int:
+        """The count from which on all are in one bin."""
+        if self.most is None:
+            return min(self.n_sampled, _MOST_COUNTED)
+        expected = self.most * self.n_sampled / self.n_others
+        return min(self.n_sampled, int(expected + 10.0 * np.sqrt(expected) + 30.0))
 
     @cached_property
     def nodes(self) -> IntArray:
         """Numbers of documents above: each of the first, then steps below the spread of x."""
-        nodes = [*range(min(_FINE, self.n_others) + 1)]
-        while nodes[-1] < self.n_others:
+        nodes = [*range(min(max(_FINE, self.most or 0), self.n_others) + 1)]
+        share = self.n_sampled / self.n_others
+        far = (self.largest + 10.0 * np.sqrt(self.largest) + 30.0) / share
+        while nodes[-1] < min(far, self.n_others):
             b = nodes[-1]
-            spread = np.sqrt(b * self.n_sampled / self.n_others)
-            nodes.append(min(b + max(1, int(b / max(25.0, spread))), self.n_others))
-        beside = [jump + i for jump in self.jumps for i in (-1, 0) if jump <= self.n_others]
-        return np.unique([*nodes, *beside])
+            nodes.append(min(b + max(1, int(b / max(40.0, np.sqrt(b * share)))), self.n_others))
+        return np.unique([*nodes, self.n_others])
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """The sum of 1 / (b + 1) over the whole numbers that a node stands for; they sum to 1."""
-        nodes = self.nodes.astype(float)
-        last = np.append(np.floor(np.sqrt(nodes[1:] * nodes[:-1])), nodes[-1])
-        edges = digamma(np.append(0.0, last + 1.0) + 1.0)
-        return np.asarray(np.diff(edges) / (edges[-1] - edges[0]))
+    def starts(self) -> IntArray:
+        """The first count of each bin."""
+        starts = [0]
+        while starts[-1] < self.largest:
+            starts.append(min(max(starts[-1] + 1, int(1.25 * starts[-1])), self.largest))
+        return np.array(starts)
+
+    @cached_property
+    def bins(self) -> IntArray:
+        """The bin of each count up to the largest."""
+        return np.searchsorted(self.starts, np.arange(self.largest + 1), side="right") - 1
 
     @cached_property
     def pmf(self) -> FloatArray:
-        x = np.arange(self.n_sampled + 1)
-        return np.exp(
-            log_hypergeometric(x, self.n_sampled, self.nodes[:, np.newaxis], self.n_others)
-        )
+        """The probability of each bin at each node."""
+        x, nodes = np.arange(self.largest), self.nodes[:, np.newaxis]
+        pmf = np.exp(log_hypergeometric(x, self.n_sampled, nodes, self.n_others))
+        sums = np.add.reduceat(pmf, self.starts[:-1], axis=1)
+        return np.column_stack([sums, np.maximum(1.0 - sums.sum(axis=1), 0.0)])
 
-    def fitted(self, targets: FloatArray, gamma: float) -> FloatArray:
-        """v for each column of targets at the nodes, by ridge regression in as many unknowns."""
-        marginal = self.weights @ self.pmf
-        scale = np.sqrt(np.maximum(marginal, np.finfo(float).tiny))
-        roots = np.sqrt(self.weights)[:, np.newaxis]
+    def prior(self, position: int, steepness: float) -> FloatArray:
+        """The integral of (k + b) to the power -s over the b that each node stands for, as shares.
+
+        A node stands for the b from the geometric mean with the node before. A part of each prior
+        has s = 1, so that values stay small where a steep one has no weight.
+        """
+        nodes = self.nodes.astype(float)
+        first = np.append(0.0, np.floor(np.sqrt(nodes[1:] * nodes[:-1])) + 1.0)
+        edges = np.append(first, nodes[-1] + 1.0) + position - 0.5
+        parts = []
+        for s in (steepness, 1.0):
+            integral = np.log(edges) if s == 1 else edges ** (1 - s) / (1 - s)
+            parts.append(np.diff(integral) / (integral[-1] - integral[0]))
+        return np.asarray((1.0 - _SHARE_OF_TAIL) * parts[0] + _SHARE_OF_TAIL * parts[1])
+
+    def log_likelihood(self, position: int, counts: IntArray, steepness: float) -> FloatArray:
+        """Of each count at a position."""
+        marginal = self.prior(position, steepness) @ self.pmf
+        bins = self.bins[np.minimum(counts, self.largest)]
+        return np.asarray(np.log(np.maximum(marginal[bins], np.finfo(float).tiny)))
+
+    def fitted(self, targets: FloatArray, prior: FloatArray, gamma: float) -> FloatArray:
+        """The middle values of each column of targets at the nodes, by ridge regression."""
+        scale = np.sqrt(np.maximum(prior @ self.pmf, np.finfo(float).tiny))
+        roots = np.sqrt(prior)[:, np.newaxis]
         rows = roots * self.pmf / scale
         matrix = (1.0 - gamma) * rows @ rows.T
         matrix.flat[:: len(matrix) + 1] += gamma
         return np.asarray((rows.T @ cho_solve(cho_factor(matrix), roots * targets)).T / scale)
 
-    def cover(self, errors: FloatArray) -> FloatArray:
-        """For each column of errors at the nodes a u >= 0 with expectations of at least these.
-
-        Linear programmes find u, constant on bins of x, of the least mean over the prior. There is
-        one for each of the first positions, and for each tenth more; others take the last of these,
-        multiplied by as much as it takes.
-        """
+    def above(self, target: FloatArray, prior: FloatArray, penalty: float) -> FloatArray:
+        """Values with expectations of at least the target at every node, by a linear programme."""
         from scipy.optimize import linprog  # takes as long to import as all the rest
 
-        starts = [0]
-        while starts[-1] <= self.n_sampled:
-            starts.append(max(starts[-1] + 1, int(1.25 * starts[-1])))
-        starts = [start for start in starts if start <= self.n_sampled]
-        sums = np.add.reduceat(self.pmf, starts, axis=1)
-        widths = np.diff([*starts, self.n_sampled + 1])
-        covers, last = np.zeros((errors.shape[1], len(starts))), -1
-        for i, error in enumerate(np.maximum(errors, 0.0).T):
-            expected = sums @ covers[last] if last >= 0 else np.zeros(len(sums))
-            if not error.max() > 0:
-                continue
-            ratio = np.max(error[error > 0] / np.maximum(expected[error > 0], 1e-300))
-            if i < 12 or 10 * (i - last) > i or not ratio < 4:
-                solved = linprog(
-                    self.weights @ sums, A_ub=-sums, b_ub=-error, bounds=(0, None), method="highs"
-                )
-                bins = (
-                    np.maximum(solved.x, 0.0)
-                    if solved.success
-                    else np.full(len(starts), error.max())
-                )
-                covers[i], last = bins, i
-                expected = sums @ bins
-                ratio = np.max(error[error > 0] / np.maximum(expected[error > 0], 1e-300))
-                # The programme is solved to a tolerance; beyond it, at worst add what lacks.
-                covers[i] += max(0.0, float(np.max(error - expected)))
-            else:
-                covers[i] = covers[last] * max(ratio, 0.0)
-        return np.repeat(covers, widths, axis=1)
+        # Unknown are the values, their deviations from a constant, and that constant.
+        n_bins = self.starts.size
+        weights, one, ones = prior @ self.pmf, np.eye(n_bins), np.ones((n_bins, 1))
+        reach = np.hstack([-self.pmf, np.zeros((self.nodes.size, n_bins + 1))])
+        deviations = np.vstack([np.hstack([one, -one, -ones]), np.hstack([-one, -one, ones])])
+        solved = linprog(
+            np.concatenate([weights, penalty * weights, [0.0]]),
+            A_ub=np.vstack([reach, deviations]),
+            b_ub=np.concatenate([-target, np.zeros(2 * n_bins)]),
+            bounds=(None, None),
+            method="highs",
+        )
+        found = solved.x[:n_bins] if solved.success else np.full(n_bins, target.max())
+        # The programme is solved to a tolerance; beyond it, add what lacks.
+        return np.asarray(found + max(0.0, float(np.max(target - self.pmf @ found))))
+
+    def variances(self, values: FloatArray, prior: FloatArray) -> FloatArray:
+        """The variance of each row of values, given the rank, on average over a prior."""
+        spread = self.pmf @ values.T**2 - (self.pmf @ values.T) ** 2
+        return np.asarray(prior @ np.maximum(spread, 0.0))
 
 
 def factors(metric: Metric, gain: FloatArray) -> FloatArray:
@@ -145,65 +181,93 @@ def factors(metric: Metric, gain: FloatArray) -> FloatArray:
     return np.asarray(weight / metric.scale(gain.size))
 
 
+@lru_cache(maxsize=16)
+def sampling(n_others: int, n_sampled: int, most: int | None) -> Sampling:
+    """See :class:`Sampling`; its arrays are made once."""
+    return Sampling(n_others, n_sampled, most)
+
+
+def _firsts(most: int, step: float) -> list[int]:
+    """First positions of classes, up to one after the deepest: twelve alone, then by a step.
+
+    >>> _firsts(14, 1.1)[-4:]
+    [11, 12, 14, 16]
+    """
+    firsts = [*range(1, 13)]
+    while firsts[-1] <= most:
+        firsts.append(int(firsts[-1] * step) + 1)
+    return firsts
+
+
 def values(
     metric: Metric,
     n_others: int,
     n_sampled: int,
     positions: Sequence[int] | IntArray,
     n_queries: int,
+    steepness: float,
     gamma: float | None = None,
-) -> tuple[CorpusValues, float]:
-    """Values for `positions`, and gamma.
+) -> CorpusValues:
+    """Values for `positions`, for a prior of one steepness.
 
-    By default gamma is the part of :func:`~sampled_metrics.estimators.default_gamma` with the
-    narrowest range at the prior: bounds of the bias at both ends, and two standard errors of a mean
-    over `n_queries`.
+    By default gamma is that of the least squared bias plus variance of a mean over `n_queries`
+    relevant documents, at the prior.
     """
     places = np.unique(positions)
-    x = np.arange(n_sampled + 1)
+    n_rows = 1 + 2 * len(PENALTIES)
     if metric.linear:  # exactly unbiased
+        x = np.arange(n_sampled + 1)
         row = metric.unscaled(places[:, np.newaxis] + x * (n_others / n_sampled))
-        return CorpusValues(places, row, row, row), 0.0
-    counted = places if metric.cutoff is None else places[places <= metric.cutoff]
-    jumps = counted[:0] if metric.cutoff is None else metric.cutoff + 1 - counted
-    sampling = _Sampling(n_others, n_sampled, tuple(jumps.tolist()))
-    targets = metric.unscaled(sampling.nodes[:, np.newaxis] + counted)
-    middle = low = high = np.zeros((places.size, n_sampled + 1))
-    if counted.size:
-        if gamma is None:
-            choices = [part * default_gamma(n_queries) for part in _PARTS]
-            gamma = min(choices, key=lambda g: _width(sampling, targets[:, :1], g, n_queries))
-        fitted, errors = _with_errors(sampling, targets, gamma)
-        is_counted = np.isin(places, counted)
-        middle, low, high = (np.zeros((places.size, n_sampled + 1)) for _ in range(3))
-        middle[is_counted] = fitted
-        low[is_counted] = fitted - sampling.cover(errors)
-        high[is_counted] = fitted + sampling.cover(-errors)
-    return CorpusValues(places, middle, low, high), float(gamma or 0.0)
+        return CorpusValues(places, np.stack([row] * n_rows), np.zeros((n_rows, places.size)))
+    made = sampling(n_others, n_sampled, metric.cutoff)
+    rows = np.zeros((n_rows, places.size, made.largest + 1))
+    variances = np.zeros((n_rows, places.size))
+    is_counted = places <= (metric.cutoff or np.inf)
+    if gamma is None:
+        gamma = _gamma(metric, n_others, n_sampled, steepness, n_queries)
+    # 1 / (k + b) is nearly the same for near positions; what is cut at a rank is not.
+    firsts = _firsts(int(places[-1]), 1.5 if metric.cutoff is None else 1.15)
+    for first, after in pairwise(firsts):
+        of_class = np.flatnonzero(is_counted & (places >= first) & (places < after))
+        if not of_class.size:
+            continue
+        prior = made.prior(first, steepness)
+        targets = metric.unscaled(made.nodes[:, np.newaxis] + places[of_class])
+        middle = made.fitted(targets, prior, gamma)
+        # The metric falls with the rank: the first position bounds the class, as does the last.
+        ends = _ends(metric, n_others, n_sampled, first, after - 1, steepness)
+        rows[0, of_class] = middle[:, made.bins]
+        rows[1:, of_class] = ends[:, np.newaxis, made.bins]
+        variances[0, of_class] = made.variances(middle, prior)
+        variances[1:, of_class] = made.variances(ends, prior)[:, np.newaxis]
+    return CorpusValues(places, rows, variances)
 
 
-def _with_errors(
-    sampling: _Sampling, targets: FloatArray, gamma: float
-) -> tuple[FloatArray, FloatArray]:
-    fitted = sampling.fitted(targets, gamma)
-    return fitted, sampling.pmf @ fitted.T - targets
+@lru_cache(maxsize=4096)
+def _ends(
+    metric: Metric, n_others: int, n_sampled: int, first: int, last: int, steepness: float
+) -> FloatArray:
+    """Low values for the last position of a class and high ones for its first."""
+    made = sampling(n_others, n_sampled, metric.cutoff)
+    prior, nodes = made.prior(first, steepness), made.nodes
+    lows = [-made.above(-metric.unscaled(nodes + last), prior, each) for each in PENALTIES]
+    highs = [made.above(metric.unscaled(nodes + first), prior, each) for each in PENALTIES]
+    return np.array(lows + highs)
 
 
-def _width(sampling: _Sampling, target: FloatArray, gamma: float, n_queries: int) -> float:
-    fitted, errors = _with_errors(sampling, target, gamma)
-    rows = [fitted[0] - sampling.cover(errors)[0], fitted[0] + sampling.cover(-errors)[0]]
-    means = [sampling.pmf @ row for row in rows]
-    variances = [
-        np.maximum(sampling.pmf @ row**2 - mean**2, 0.0)
-        for row, mean in zip(rows, means, strict=True)
-    ]
-    gap = sampling.weights @ (means[1] - means[0])
-    spread = sum(2.0 * np.sqrt(sampling.weights @ v / n_queries) for v in variances)
-    return float(gap + spread)
+@lru_cache(maxsize=256)
+def _gamma(
+    metric: Metric, n_others: int, n_sampled: int, steepness: float, n_queries: int
+) -> float:
+    made = sampling(n_others, n_sampled, metric.cutoff)
+    prior, target = made.prior(1, steepness), metric.unscaled(made.nodes + 1)
+
+    def squared_error(gamma: float) -> float:
+        found = made.fitted(target[:, np.newaxis], prior, gamma)
+        bias = float(prior @ np.abs(made.pmf @ found[0] - target))
+        return bias**2 + _DESIGN_EFFECT * float(made.variances(found, prior)[0]) / n_queries
+
+    return min(_GAMMAS, key=squared_error)
 
 
-cached_values = lru_cache(maxsize=32)(
-    lambda metric, n_others, n_sampled, positions, n_queries, gamma: values(
-        metric, n_others, n_sampled, positions, n_queries, gamma
-    )
-)
+cached_values = lru_cache(maxsize=64)(values)

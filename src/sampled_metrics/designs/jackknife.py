@@ -20,10 +20,16 @@ samples without d and without d' are such neighbours, so that :math:`E \\sum_d (
 :math:`\\lambda_k`, which is at least 1 for 1 <= k <= n. So E V is at least the sum of the
 :math:`s_k^2`, the variance of t(A).
 
-**Coverage.** For the queries at hand V is enough. For a population of queries, V plus the variance
-between queries, s²/Q, is at least the variance on average: it counts the independent part of the
-sampling twice. Ranges here use the sum, and so cover both. Both ends have values of their own,
-whose expectations are at most and at least the metric at every rank, so that bias is allowed for.
+**The mean.** Reported is :math:`\\bar T`, and for it the textbook's jackknife is enough: V times
+(m - 1) (n - m) / (m (n - m + 1)) still has an expectation of at least :math:`Var\\,\\bar T`. The
+appendix on one sample has the proof.
+
+**Coverage.** Both ends of a range have values of their own, whose expectations are at most and at
+least the metric at every rank, so that bias is allowed for. V is as good as the documents that it
+has seen: if no sampled document moves an end, V is 0 though others would. So each variance is at
+least what the values would have, given the ranks, under the prior that they were made for, if the
+relevant documents were independent. For a population of queries the variance between queries,
+s²/Q, is added, which counts the independent part of the sampling twice.
 """
 
 from __future__ import annotations
@@ -31,112 +37,190 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
-from .._validate import FloatArray, IntArray
+from .._validate import FloatArray
 from ..log.sub_corpus import Order, SubCorpus
 from ..metrics import Metric
-from .corpus_values import cached_values, factors
+from . import corpus_values
+from .corpus_values import CorpusValues, cached_values, factors
 
-
-class Totals(NamedTuple):
-    """An estimate, or one end of its range, for each sample without one document and each query."""
-
-    by_document: FloatArray
-    """T_d, the mean over queries without sampled document d."""
-    by_query: FloatArray
-    """Means over d, for each query."""
-    n_others: int
-
-    def minus(self, other: Totals) -> Totals:
-        return Totals(
-            self.by_document - other.by_document, self.by_query - other.by_query, self.n_others
-        )
-
-    @property
-    def value(self) -> float:
-        return float(self.by_query.mean())
-
-    @property
-    def variances(self) -> tuple[float, float]:
-        """V by the jackknife over documents, and that of the mean by the spread of queries."""
-        m, n_queries = self.by_document.size, self.by_query.size
-        gaps = self.by_document - self.by_document.mean()
-        by_documents = (1.0 - (m - 1) / self.n_others) * float(gaps @ gaps)
-        return by_documents, float(self.by_query.var(ddof=1)) / n_queries
-
-    @property
-    def error(self) -> float:
-        return float(np.sqrt(sum(self.variances)))
-
-    def half_width(self, confidence: float) -> float:
-        """Student's, with Welch and Satterthwaite's degrees of freedom of a sum of variances."""
-        parts = np.array(self.variances)
-        if not parts.sum() > 0:
-            return 0.0
-        degrees = np.array([self.by_document.size, self.by_query.size]) - 1
-        freedom = parts.sum() ** 2 / (parts**2 / degrees).sum()
-        return float(stdtrit(freedom, 0.5 + confidence / 2)) * self.error
+#: Below this many degrees of freedom a handful of documents make V, as hubs do.
+_FEWEST_DEGREES = 6.0
+_N_ENDS = len(corpus_values.PENALTIES)
 
 
 class Evaluated(NamedTuple):
-    """A system on a metric: what the sub-corpus shows, the estimate, and the ends of its range."""
+    """A system on a metric, or the difference of two.
+
+    The columns of the arrays are the middle values, the low ones for each penalty, and the high
+    ones.
+    """
 
     reported: float
-    low: Totals
-    middle: Totals
-    high: Totals
+    by_document: FloatArray
+    """T_d, the mean over queries without sampled document d; shape (m, columns)."""
+    by_query: FloatArray
+    """Means over d, for each query; shape (queries, columns)."""
+    floors: FloatArray
+    """The least variance that each query adds: see the module's text; shape (queries, columns)."""
+    n_others: int
 
     def minus(self, other: Evaluated) -> Evaluated:
+        # The low end of a difference is the low end of the first minus the high end of the second.
+        swapped = [0, *range(1 + _N_ENDS, 1 + 2 * _N_ENDS), *range(1, 1 + _N_ENDS)]
+        gaps = np.abs(self.by_query - other.by_query).max(axis=1, keepdims=True)
         return Evaluated(
             self.reported - other.reported,
-            self.low.minus(other.high),
-            self.middle.minus(other.middle),
-            self.high.minus(other.low),
+            self.by_document - other.by_document[:, swapped],
+            self.by_query - other.by_query[:, swapped],
+            (self.floors + other.floors[:, swapped]) * (gaps > 1e-12),
+            self.n_others,
         )
 
-    def range(self, confidence: float) -> tuple[float, float]:
-        return (
-            self.low.value - self.low.half_width(confidence),
-            self.high.value + self.high.half_width(confidence),
-        )
+    @property
+    def means(self) -> FloatArray:
+        return np.asarray(self.by_query.mean(axis=0))
+
+    @property
+    def value(self) -> float:
+        return float(self.means[0])
+
+    @property
+    def error(self) -> float:
+        """The standard error of the middle, for these queries."""
+        return float(np.sqrt(self._variances()[0][0]))
+
+    @property
+    def error_like(self) -> float:
+        """The same for queries like these."""
+        return float(np.sqrt(self._variances(like=True)[0][0]))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the whole corpus was ranked."""
+        return not self.floors.any() and bool(np.ptp(self.by_document) == 0)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no few documents make most of V."""
+        return bool(self._variances()[1][0] >= _FEWEST_DEGREES)
+
+    def _variances(self, *, like: bool = False) -> tuple[FloatArray, FloatArray]:
+        """The variance of each column, and its degrees of freedom.
+
+        Degrees of freedom of V are by the kurtosis of the T_d: few if a hub makes most of it. Those
+        of a sum are Welch and Satterthwaite's.
+        """
+        squares, m = (self.by_document - self.by_document.mean(axis=0)) ** 2, len(self.by_document)
+        total = squares.sum(axis=0)
+        variances = (m - 1) * (self.n_others - m) / (m * self.n_others) * total
+        scaled = squares / np.where(total > 0, total, 1.0)
+        freedom = 2.0 / np.maximum((scaled**2).sum(axis=0) - 1.0 / m, 2.0 / m)
+        freedom = np.where(total > 0, np.maximum(freedom, 1.0), m)
+        variances = np.maximum(variances, self.floors.sum(axis=0))
+        if not like:
+            return variances, freedom
+        n_queries = len(self.by_query)
+        between = self.by_query.var(axis=0, ddof=1) / n_queries
+        both = variances + between
+        parts = variances**2 / freedom + between**2 / (n_queries - 1)
+        return both, np.where(both > 0, both**2 / np.where(parts > 0, parts, 1.0), 1.0)
+
+    def range(self, confidence: float, *, like: bool = False) -> tuple[float, float]:
+        """An interval for these queries, or for queries `like` these; the narrowest penalty's."""
+        variances, freedom = self._variances(like=like)
+        errors, ranges = np.sqrt(variances), []
+        for low in range(1, 1 + _N_ENDS):
+            ends = [low, low + _N_ENDS]
+            bottom, top = self.means[ends].tolist()
+            error = errors[ends]
+            times = _times(top - bottom, float(error.max()), float(freedom[ends].min()), confidence)
+            ranges.append((bottom - times * float(error[0]), top + times * float(error[1])))
+        return min(ranges, key=lambda ends: ends[1] - ends[0])
 
 
-def totals(
-    log: SubCorpus, metric: Metric, gamma: float | None = None
-) -> tuple[dict[str, Evaluated], float]:
-    """Each system on a metric, and the gamma of the values."""
+def _times(gap: float, error: float, freedom: float, confidence: float) -> float:
+    """How many standard errors to go beyond the ends of a gap, by Student's t.
+
+    A value in a wide gap can miss at one end only, so that this is less than for a gap of 0 (Imbens
+    and Manski, 2004).
+
+    >>> round(_times(0.0, 1.0, 1e6, 0.95), 2), round(_times(9.0, 1.0, 1e6, 0.95), 2)
+    (1.96, 1.64)
+    """
+    one, two = float(stdtrit(freedom, confidence)), float(stdtrit(freedom, 0.5 + confidence / 2))
+    if not error > 0:
+        return 0.0
+    for _ in range(40):  # bisection
+        times = (one + two) / 2
+        is_enough = stdtr(freedom, times + max(gap, 0.0) / error) - stdtr(freedom, -times)
+        one, two = (one, times) if is_enough >= confidence else (times, two)
+    return two
+
+
+def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dict[str, Evaluated]:
+    """Each system on a metric."""
     shown = {
         name: np.array([_reported(log, metric, orders) for orders in by_query])
         for name, by_query in log.orders.items()
     }
     if log.n_sampled == log.n_others:  # the whole corpus was ranked: only the queries are a sample
-        evaluated = {}
-        for name, by_query in shown.items():
-            exact = Totals(np.full(2, by_query.mean()), by_query, log.n_others)
-            evaluated[name] = Evaluated(exact.value, exact, exact, exact)
-        return evaluated, 0.0
-    n_left = log.n_sampled - 1
-    positions = np.unique(
-        [
-            k
-            for orders in log.orders.values()
-            for query in orders
-            for order in query
-            for k in order.position
-        ]
-    )
-    made, gamma = cached_values(
-        metric, log.n_others, n_left, tuple(positions.tolist()), len(log.queries), gamma
-    )
-    evaluated = {}
+        n_columns = 1 + 2 * _N_ENDS
+        return {
+            name: Evaluated(
+                float(by_query.mean()),
+                np.full((2, n_columns), by_query.mean()),
+                np.tile(by_query[:, np.newaxis], n_columns),
+                np.zeros((by_query.size, n_columns)),
+                log.n_others,
+            )
+            for name, by_query in shown.items()
+        }
+    found = {}
     for name, by_query in shown.items():
-        ends = (made.low, made.middle, made.high)
-        evaluated[name] = Evaluated(
-            float(by_query.mean()),
-            *(_without_each(log, metric, name, made.positions, rows) for rows in ends),
+        every = [order for orders in log.orders[name] for order in orders]
+        positions = np.unique(np.concatenate([order.position for order in every]))
+        made = cached_values(
+            metric,
+            log.n_others,
+            log.n_sampled - 1,
+            tuple(positions.tolist()),
+            len(log.queries),
+            _steepness(log, metric, log.orders[name]),
+            gamma,
         )
-    return evaluated, gamma
+        found[name] = _without_each(log, metric, name, made, float(by_query.mean()))
+    return found
+
+
+def _steepness(log: SubCorpus, metric: Metric, by_query: list[list[Order]]) -> float:
+    """The likeliest steepness for the counts of a system's relevant documents."""
+    if metric.linear:
+        return 1.0
+    made = corpus_values.sampling(log.n_others, log.n_sampled - 1, metric.cutoff)
+    weight, position, count = (
+        np.concatenate(each)
+        for each in zip(
+            *(
+                (factors(metric, order.gain) / len(orders), order.position, order.n_above)
+                for orders in by_query
+                for order in orders
+            ),
+            strict=True,
+        )
+    )
+    is_counted = (weight > 0) & (position <= (metric.cutoff or np.inf))
+    weight, position, count = weight[is_counted], position[is_counted], count[is_counted]
+    groups = [np.flatnonzero(position == place) for place in np.unique(position)]
+
+    def fit(steepness: float) -> float:
+        return sum(
+            float(weight[of] @ made.log_likelihood(int(position[of[0]]), count[of], steepness))
+            for of in groups
+        )
+
+    return max(corpus_values.STEEPNESSES, key=fit)
 
 
 def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatArray, float]:
@@ -157,23 +241,28 @@ def _reported(log: SubCorpus, metric: Metric, orders: list[Order]) -> float:
 
 
 def _without_each(
-    log: SubCorpus, metric: Metric, name: str, positions: IntArray, rows: FloatArray
-) -> Totals:
-    """Totals of values: only the relevant documents below d change without it."""
-    by_document, by_query = np.zeros(log.n_sampled), np.zeros(len(log.queries))
-    last = rows.shape[1] - 1
+    log: SubCorpus, metric: Metric, name: str, made: CorpusValues, reported: float
+) -> Evaluated:
+    """A system by its values: only the relevant documents below d change without it."""
+    n_columns, n_queries = len(made.rows), len(log.queries)
+    by_document = np.zeros((log.n_sampled, n_columns))
+    by_query, floors = np.zeros((2, n_queries, n_columns))
+    last = made.rows.shape[2] - 1
     for q, orders in enumerate(log.orders[name]):
+        share = 1.0 / len(orders)
         for order in orders:
             factor, constant = _scaled(metric, order.gain, log.corpus_size)
-            k = np.searchsorted(positions, order.position)
+            k = np.searchsorted(made.positions, order.position)
             # If all m are above a document, so are the others without any of them.
-            kept = rows[k, np.minimum(order.n_above, last)]
-            removed = rows[k, np.maximum(order.n_above - 1, 0)]
-            changes = factor * (removed - kept)
-            below = np.append(np.cumsum(changes[::-1])[::-1], 0.0)
-            share = 1.0 / len(orders)
+            kept = made.rows[:, k, np.minimum(order.n_above, last)].T
+            removed = made.rows[:, k, np.clip(order.n_above - 1, 0, last)].T
+            changes = factor[:, np.newaxis] * (removed - kept)
+            below = np.vstack([np.cumsum(changes[::-1], axis=0)[::-1], np.zeros(n_columns)])
             whole = constant + factor @ kept
             change = below[order.n_better]
             by_document += share * (whole + change)
-            by_query[q] += share * (whole + change.mean())
-    return Totals(by_document / len(log.queries), by_query, log.n_others)
+            by_query[q] += share * (whole + change.mean(axis=0))
+            floors[q] += share * (made.variances[:, k] @ factor**2)
+    return Evaluated(
+        reported, by_document / n_queries, by_query, floors / n_queries**2, log.n_others
+    )

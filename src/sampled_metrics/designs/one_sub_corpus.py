@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..results import Comparison, Estimates, table_of
 from .analysis import Analysis, Request
-from .jackknife import Evaluated, totals
+from .jackknife import Evaluated, evaluated
 from .result_columns import ComparisonRow
 
 #: What the notes of every result say.
@@ -27,19 +27,23 @@ _CAVEAT = (
     "with probability {}, leaves no trace in the ranges"
 )
 
+#: How many standard errors a typical range has on each side.
+_ERRORS = 3.0
 #: What typical ranges are; `benchmarks/collections.csv` has the counts.
 RECORD = (
-    "two standard errors on each side, which held the exact value for the run's own queries in all "
-    "of 2,640 cases (track record of eleven retrieval models on two collections, none of them "
-    "neural)"
+    "three standard errors on each side (track record of thirteen retrieval models on seven "
+    "collections, two of them made up from the judgements and none neural)"
 )
-#: Lowest exact and highest reported values at k = 10 and 100 of the models behind `RECORD`.
-_LEVELS = {"ndcg": (0.15, 0.6, 0.6), "recall": (0.06, 0.46, 0.82)}
+#: The lowest and highest exact values of the systems behind `RECORD`.
+_LEVELS = {"ndcg": (0.1, 0.95), "recall": (0.05, 0.95)}
 _UNRECORDED = (
-    "typical ranges are for ndcg@k and recall@k, k from 10 to 100, of 90 queries or more, with 100 "
-    "or more sampled documents from at most 20 times as many others, and for estimates and "
-    "reported values of ndcg@k from 0.15 to 0.6, and of recall@10 from 0.06 to 0.46 "
-    "(recall@100: 0.82)"
+    "typical ranges are for ndcg@k and recall@k, k from 10 to 100, of 20 queries or more, with 50 "
+    "or more sampled documents from at most 10 times as many others, and for estimates of ndcg@k "
+    "from 0.1 to 0.95, and of recall@k from 0.05 to 0.95; and for samples in which no few "
+    "documents make most of the standard error"
+)
+_THESE = (
+    "ranges hold the metric of these {:,} queries; that of other queries like them differs by more"
 )
 _GROWTH = (
     "each corpus has the relevant documents of this one, and the others of this one are like a "
@@ -85,12 +89,20 @@ class SubCorpusAnalysis(Analysis):
     def estimates(self, *, progress: bool) -> Estimates:
         log, rows = self.log, list[SubCorpusRow]()
         sizes = (log.corpus_size, *log.larger)
-        for metric, size in product(self.request.metrics, sizes):
-            of_size, _ = totals(replace(log, corpus_size=size), metric, self.request.gamma)
-            rows += [self._row(name, metric, size, of_size[name]) for name in log.systems]
+        for metric in self.request.metrics:
+            of_sizes = [
+                evaluated(replace(log, corpus_size=size), metric, self.request.gamma)
+                for size in sizes
+            ]
+            for name in log.systems:
+                grown = _grown(metric, [systems[name] for systems in of_sizes], self.request)
+                rows += [
+                    self._row(name, metric, size, systems[name], ends)
+                    for size, systems, ends in zip(sizes, of_sizes, grown, strict=True)
+                ]
         rows.sort(key=lambda row: log.systems.index(row.recommender))
         frame = pd.DataFrame(rows, columns=SubCorpusRow._fields)
-        notes = [*self._notes()]
+        notes = [*self._notes(), _THESE.format(len(log.queries))]
         if frame["typical_low"].isna().any():
             notes.append(_UNRECORDED)
         return Estimates(
@@ -100,26 +112,26 @@ class SubCorpusAnalysis(Analysis):
             source=self._source(),
         )
 
-    def _row(self, name: str, metric: Metric, size: int, system: Evaluated) -> SubCorpusRow:
-        low, high = system.range(self.request.confidence)
-        low, high = max(low, 0.0), min(high, 1.0)
-        value = min(max(system.middle.value, low), high)  # corrections may leave [0, 1]
-        is_recorded = _has_record(self.log, metric, size, (value, system.reported))
-        typical = 2.0 * system.middle.error if is_recorded else np.nan
+    def _row(
+        self, name: str, metric: Metric, size: int, system: Evaluated, ends: _Ends
+    ) -> SubCorpusRow:
+        low, value, high = ends
+        is_recorded = system.is_even and _has_record(self.log, metric, size, value)
+        typical = _ERRORS * system.error if is_recorded else np.nan
         return SubCorpusRow(
             recommender=name,
             metric=metric.name,
             documents=size,
             reported=system.reported,
             estimate=value,
-            standard_error=system.middle.error,
+            standard_error=system.error,
             typical_low=max(value - typical, low),
             typical_high=min(value + typical, high),
             possible_low=low,
             possible_high=high,
             assumption=NONE,
             warrant=LARGE_SAMPLE,
-            quote=f"{np.clip(value, 0.0, 1.0) + 0.0:.3f} ({_printed_ranges.written(low, high)})",
+            quote=f"{value:.3f} ({_printed_ranges.written(low, high)})",
             users=len(self.log.queries),
         )
 
@@ -134,12 +146,12 @@ class SubCorpusAnalysis(Analysis):
             raise ValueError(f"corpus_size must be one number to compare systems, got {sizes}")
         if len(log.systems) < 2:
             raise ValueError(f"there must be 2 systems or more, got {', '.join(log.systems)} alone")
-        evaluated, _ = totals(log, metric, self.request.gamma)
+        systems = evaluated(log, metric, self.request.gamma)
         pairs = [*combinations(log.systems, 2)]
         # Bonferroni: the ranges of all pairs together.
         confidence = 1.0 - (1.0 - self.request.confidence) / len(pairs)
         rows = [
-            _pair_row(first, second, evaluated[first].minus(evaluated[second]), confidence)
+            _pair_row(first, second, systems[first].minus(systems[second]), confidence)
             for first, second in pairs
         ]
         settings = {"metric": metric.name, **self._settings(), "warrant": LARGE_SAMPLE}
@@ -177,7 +189,7 @@ class SubCorpusAnalysis(Analysis):
 
 
 def _pair_row(first: str, second: str, difference: Evaluated, confidence: float) -> ComparisonRow:
-    low, high = difference.range(confidence)
+    low, high = difference.range(confidence, like=True)
     verdict = UNDECIDED
     if low > 0 or high < 0:
         better, worse = (first, second) if low > 0 else (second, first)
@@ -187,8 +199,8 @@ def _pair_row(first: str, second: str, difference: Evaluated, confidence: float)
         first=first,
         second=second,
         reported=difference.reported,
-        estimate=difference.middle.value,
-        standard_error=difference.middle.error,
+        estimate=difference.value,
+        standard_error=difference.error_like,
         student_low=np.nan,
         student_high=np.nan,
         possible_low=max(low, -1.0),
@@ -207,16 +219,48 @@ def _pair_row(first: str, second: str, difference: Evaluated, confidence: float)
     )
 
 
-def _has_record(log: SubCorpus, metric: Metric, size: int, levels: tuple[float, float]) -> bool:
+class _Ends(NamedTuple):
+    """A range and the estimate in it."""
+
+    low: float
+    value: float
+    high: float
+
+
+def _grown(metric: Metric, of_sizes: list[Evaluated], request: Request) -> list[_Ends]:
+    """Ranges and estimates for sizes of the corpus, the smallest first.
+
+    More documents push relevant ones down, so that a metric other than AUC falls from the reported
+    value on. An end moves only outwards for that, and so holds whatever it held.
+    """
+    # Without a cutoff a few documents at the top make most of the metric, and ranges missed too
+    # often by V alone.
+    is_uncut = metric.cutoff is None and not metric.linear
+    lows, highs = np.array([
+        system.range(request.confidence, like=is_uncut and not system.is_exact)
+        for system in of_sizes
+    ]).T  # fmt: skip
+    values = np.array([system.value for system in of_sizes])
+    lows, highs = np.clip(lows, 0.0, 1.0), np.clip(highs, 0.0, 1.0)
+    if not metric.linear:
+        values = np.minimum.accumulate(np.minimum(values, of_sizes[0].reported))
+        lows = np.minimum.accumulate(lows)
+        highs = np.maximum.accumulate(highs[::-1])[::-1]
+        highs = np.minimum(highs, of_sizes[0].reported)
+        lows = np.minimum(lows, highs)
+    values = np.clip(values, lows, highs)  # corrections may leave [0, 1]
+    return [_Ends(*map(float, ends)) for ends in zip(lows, values, highs, strict=True)]
+
+
+def _has_record(log: SubCorpus, metric: Metric, size: int, value: float) -> bool:
     """Whether the benchmark has sub-corpora and systems like these: see `RECORD`."""
     n_others = size - log.n_kept
-    is_like = log.n_sampled < n_others <= 20 * log.n_sampled and log.n_sampled >= 100
+    is_like = log.n_sampled < n_others <= 10 * log.n_sampled and log.n_sampled >= 50
     k = metric.cutoff if metric.kind in _LEVELS else None
-    if not is_like or len(log.queries) < 90 or k is None or not 10 <= k <= 100:
+    if not is_like or len(log.queries) < 20 or k is None or not 10 <= k <= 100:
         return False
-    least, at_10, at_100 = _LEVELS[metric.kind]
-    most = at_10 + (at_100 - at_10) * np.log10(k / 10)
-    return all(least <= level <= most for level in levels)
+    least, most = _LEVELS[metric.kind]
+    return least <= value <= most
 
 
 def _written(sizes: Iterable[int]) -> str:
