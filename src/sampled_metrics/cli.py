@@ -554,7 +554,9 @@ COMMANDS = {
         "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
         "there are at most 4 times fewer from one doubling of the rank to the next. All ranges of "
         "a data set hold together with 95% confidence. The last column is a guess. A row that "
-        "cannot be is named.",
+        "cannot be is named. A table of methods that ranked one corpus for all queries needs no "
+        "options but columns queries, documents, of, and corpus, which says how its documents were "
+        "chosen.",
         "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
         "--n-negatives 50 --users 300 --no-replacement",
         _TABLE,

@@ -115,11 +115,9 @@ def published_options(add: partial[None]) -> None:
         f"all users, {if_missing}")
     add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
     add("--users U", f"users that are averaged over, {if_missing}")
-    add_replacement = partial(add_option, add.args[0].add_mutually_exclusive_group(required=True))
-    add_replacement("--replacement", "negatives were drawn with replacement")
-    add_replacement("--no-replacement",
-          "negatives were drawn without replacement, or duplicates were removed",
-          dest="replacement", action="store_false")
+    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
+        "duplicates were removed; needed but for one corpus that all queries share",
+        action=argparse.BooleanOptionalAction, default=None)
     add("--metrics NAME...", "exact metrics to bound; default: those of the table")
     add("--orders",
         "show instead, for each two methods, whether the table tells which is better")

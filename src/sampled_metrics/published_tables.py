@@ -7,43 +7,28 @@ bounds of one data set hold jointly with the given confidence.
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ._confidence import CONFIDENCE, THEOREM, UNDECIDED
-from ._files import is_pipe, read_pipe
 from ._threads import one_thread
-from ._validate import FloatArray, as_written, checked_confidence, integer, printable
+from ._validate import FloatArray, as_written, checked_confidence
 from .bounds.assumption import Assumption, assumption_name, checked_assumption
 from .bounds.averages import Averages, averages, contrasts
-from .metrics import DECLARED, Metric
+from .metrics import Metric
 from .metrics import metric as parsed
+from .printed_rows import Printed, Row
 from .protocol import Protocol
+from .published_corpora import of_corpora
 from .results import Published
 
 #: Steepness of the third assumption, if the second has none.
 STEEPNESS = 4.0
-#: Accepted names of the columns other than metrics.
-_NAMES = {
-    "method": ("method", "methods", "model", "models", "recommender", "algorithm", "name"),
-    "dataset": ("dataset", "datasets", "data set", "data"),
-    "n_items": ("n_items", "items", "n items", "#items"),
-    "n_negatives": ("n_negatives", "negatives", "n negatives", "#negatives"),
-    "users": ("users", "n_users", "n users", "#users"),
-}
-#: Largest sizes, and the digits of a number that is too large for any of them.
-_MOST = {"n_items": 2**62, "n_negatives": 2**62, "users": 10**15}
-_DIGITS = 100
-#: Cells without a number.
-_EMPTY = ("", "-", "–", "—", "−", "nan", "n/a", "na", "none")
 
 
 @one_thread
@@ -53,7 +38,7 @@ def published(
     n_items: int | None = None,
     n_negatives: int | None = None,
     users: int | None = None,
-    replacement: bool,
+    replacement: bool | None = None,
     metrics: Sequence[str | Metric] | None = None,
     assumption: Assumption | str | None = "decreasing",
     confidence: float = CONFIDENCE,
@@ -70,7 +55,9 @@ def published(
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
         Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%", or
         "0.25 to 0.30"; empty cells and "-" are skipped. Columns n_items, n_negatives and users may
-        give sizes that differ between rows.
+        give sizes that differ between rows. If the methods ranked one corpus for all queries, the
+        columns are queries, documents (kept), of (documents in full), and corpus: uniform, pooled
+        or unknown. A row may also be of one number, in columns metric and value.
     n_items : int, optional
         Candidates of each user, the held-out item included, if there is no such column. All users
         must have nearly as many.
@@ -78,8 +65,9 @@ def published(
         Sampled negatives of each user.
     users : int, optional
         Number of users averaged over.
-    replacement : bool
-        Whether negatives were drawn with replacement.
+    replacement : bool, optional
+        Whether negatives were drawn with replacement. Leave it and the numbers of items and
+        negatives out for one corpus that all queries share.
     metrics : sequence of str or Metric, optional
         Exact metrics to bound; by default those of the table.
     assumption : Assumption, "decreasing" or None
@@ -94,7 +82,9 @@ def published(
     Published
         Its frame has bounds for each row of the table and each metric: low and high (no
         assumption), low_decreasing, high_decreasing, low_steep, high_steep, and guess. `checks`
-        says which rows are possible, and `orders` which of two methods is better.
+        says which rows are possible, and `orders` which of two methods is better. For one corpus
+        that all queries share: low, high, largest_error (the largest standard error over queries
+        that the number allows) and what the row proves.
 
     Raises
     ------
@@ -113,7 +103,7 @@ def published(
     >>> published(rows, **sizes, metrics=["hit@10"]).frame["high"].round(2).item()
     0.21
     """
-    if not isinstance(replacement, (bool, np.bool_)):
+    if not isinstance(replacement, (bool, np.bool_, type(None))):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     assumption = checked_assumption(assumption)
     if assumption is not None and assumption != Assumption(assumption.head, assumption.steepness):
@@ -123,8 +113,17 @@ def published(
         )
     confidence = checked_confidence(confidence)
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
-    rows, notes = _read(table, sizes)
+    printed = Printed(table)
     exact_metrics = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
+    if printed.is_shared:
+        given = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
+        return of_corpora(printed, users, exact_metrics, given)
+    if replacement is None:
+        raise ValueError(
+            "replacement must be True or False, got None: say whether a user's negatives may "
+            "repeat (--replacement or --no-replacement)"
+        )
+    rows, notes = printed.rows(sizes), printed.notes
     assumptions = _assumptions(assumption)
     datasets = []
     for dataset_rows in _by_dataset(rows):
@@ -160,23 +159,10 @@ def _result(
 
 
 @dataclass(frozen=True, eq=False)
-class _Row:
-    """A row of the table; `printed` has each value and half a unit of its last digit."""
-
-    name: str
-    dataset: str
-    method: str
-    printed: dict[Metric, tuple[float, float]]
-    n_items: int
-    n_negatives: int
-    users: int
-
-
-@dataclass(frozen=True, eq=False)
 class _Judged:
     """The results of a row; `ends` has the bounds of each metric, shape (assumptions, 2)."""
 
-    row: _Row
+    row: Row
     check: dict[str, object]
     lines: list[dict[str, object]]
     ends: dict[Metric, FloatArray]
@@ -191,167 +177,8 @@ def _assumptions(assumption: Assumption | None) -> list[Assumption | None]:
     return [None, assumption, *steeper]
 
 
-# --- reading ------------------------------------------------------------------------------------
-
-
-def _read(
-    table: str | Path | pd.DataFrame, sizes: dict[str, int | None]
-) -> tuple[list[_Row], list[str]]:
-    """The rows of a table, and notes on what is left out."""
-    frame, name = _text(table)
-    columns, ignored = _columns(frame, name)
-    notes = [f"columns left out, as they are no metric: {', '.join(ignored)}"] if ignored else []
-    rows, seen_methods = [], set()
-    for record in frame.to_dict("records"):
-        dataset, method = (
-            str(record[columns[key]]).strip() if key in columns else ""
-            for key in ("dataset", "method")
-        )
-        label = printable(f"{method} on {dataset}" if dataset else method)
-        if (dataset, method) in seen_methods:
-            raise ValueError(f"{name} has two rows for {label}")
-        seen_methods.add((dataset, method))
-        printed = _numbers(record, columns, label)
-        if not printed:
-            notes.append(f"{label} is left out: no number is printed")
-            continue
-        row_sizes = {
-            key: _size(key, record.get(columns.get(key, "")), default, label)
-            for key, default in sizes.items()
-        }
-        rows.append(_Row(label, dataset, method, printed, **row_sizes))
-    if not rows:
-        raise ValueError(f"{name} must hold one number or more, got none")
-    return rows, notes
-
-
-def _columns(frame: pd.DataFrame, name: str) -> tuple[dict[str | Metric, str], list[str]]:
-    """The column of each key of `_NAMES` and of each metric; and the other columns."""
-    columns: dict[str | Metric, str] = {}
-    unknown_columns = []
-    for column in map(str, frame.columns):
-        normalized = " ".join(column.lower().split())
-        keys = (key for key, names in _NAMES.items() if normalized in names)
-        meaning = next(keys, None) or _metric(column)
-        if meaning is None:
-            unknown_columns.append(column)
-        elif meaning in columns:
-            label = getattr(meaning, "label", meaning)
-            raise ValueError(f"{name} has two columns for {label}: {columns[meaning]}, {column}")
-        else:
-            columns[meaning] = column
-    if "method" not in columns:
-        if not unknown_columns:
-            raise ValueError(f"{name} needs a column method, got {', '.join(columns.values())}")
-        columns["method"] = unknown_columns.pop(0)
-    if not any(isinstance(key, Metric) for key in columns):
-        raise ValueError(f"{name} needs a column of a metric, such as HR@10, got none")
-    if frame.empty:
-        raise ValueError(f"{name} must hold one row or more, got none")
-    return columns, [printable(column) for column in unknown_columns]
-
-
-def _numbers(
-    record: dict[Any, object], columns: dict[str | Metric, str], label: str
-) -> dict[Metric, tuple[float, float]]:
-    """The published numbers of a row."""
-    numbers = {}
-    for metric, column in columns.items():
-        if isinstance(metric, Metric):
-            number = _number(record[column], f"{metric.label} of {label}")
-            if number is not None:
-                numbers[metric] = number
-    return numbers
-
-
-def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """A table as text, and its name in messages."""
-    if isinstance(table, pd.DataFrame):
-        return table, "the table"
-    if not isinstance(table, (str, Path)):
-        raise ValueError(f"table must be a file or a data frame, got {type(table).__name__}")
-    path = Path(table)
-    source = io.BytesIO(b"".join(read_pipe(path))) if is_pipe(path) else path
-    try:
-        return pd.read_csv(
-            source, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
-            index_col=False,
-        ), str(table)  # fmt: skip
-    except OSError as problem:
-        raise ValueError(f"{table} cannot be read: {problem.strerror or problem}") from None
-    except ValueError as problem:  # pandas' and the decoder's errors are some
-        reason = (str(problem).splitlines() or [""])[0]
-        reason = reason.replace("No columns to parse from file", "") or "an empty file"
-        raise ValueError(f"{table} must be a CSV file, got: {reason}") from None
-
-
-def _metric(column: str) -> Metric | None:
-    """The metric that a column is named after, or None (also for a bare "P" or "R@")."""
-    try:
-        return parsed(column.strip())
-    except ValueError:
-        if "@" in column and column.partition("@")[0].strip().lower() in (*DECLARED, "hr", "mrr"):
-            raise
-        return None
-
-
-def _number(cell: object, label: str) -> tuple[float, float] | None:
-    """A published number and half a unit of its last digit; None for an empty cell.
-
-    Of two numbers, the middle and the distance of the ends from it.
-
-    >>> _number("**.250**", "HR@10 of A"), _number("25.0%", "HR@10 of A"), _number("-", "")
-    ((0.25, 0.0005), (0.25, 0.0005), None)
-    >>> _number("0.25 to 0.75", "HR@10 of A")
-    (0.5, 0.255)
-    """
-    text = str(cell).strip().strip("*†‡_ ").replace("−", "-")
-    if text.lower() in _EMPTY or cell is None:
-        return None
-    first, to, last = text.partition(" to ")
-    if not to:
-        return _one_number(text, cell, label)
-    least, most = _number(first, label), _number(last, label)
-    if least is None or most is None or least > most or " to " in last:
-        raise ValueError(
-            f"{label} must be two numbers in order, such as 0.25 to 0.30, got {as_written(cell)}"
-        )
-    low, high = least[0] - least[1], most[0] + most[1]
-    return 0.5 * (low + high), 0.5 * (high - low)
-
-
-def _one_number(text: str, cell: object, label: str) -> tuple[float, float]:
-    match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
-    if not match or not (match[1] or match[2]):
-        raise ValueError(f"{label} must be a printed number such as 0.250, got {as_written(cell)}")
-    decimals, exponent = match[2] or "", int(match[3] or 0) - 2 * len(match[4])
-    value = float(f"{match[1]}.{decimals}e{exponent}")
-    if value > 1:
-        raise ValueError(
-            f"{label} must be in [0, 1], got {as_written(cell)}: write percentages as 25.0%"
-        )
-    return value, 0.5 * 10.0 ** (exponent - len(decimals))
-
-
-def _size(key: str, cell: object, default: int | None, label: str) -> int:
-    """A size from its column, or else the option."""
-    text = str(cell).strip().replace(",", "").removesuffix(".0")
-    if cell is None or text.lower() in _EMPTY:
-        if default is None:
-            raise ValueError(
-                f"{key} is needed for {label}: give it (--{key.replace('_', '-')}), or a column "
-                f"{key}"
-            )
-        return integer(default, key, 1, _MOST[key])
-    if not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
-        raise ValueError(
-            f"{key} of {label} must be a whole number in [1, {_MOST[key]}], got {as_written(cell)}"
-        )
-    return integer(int(text), f"{key} of {label}", 1, _MOST[key])
-
-
-def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
-    rows_by_dataset: dict[str, list[_Row]] = {}
+def _by_dataset(rows: list[Row]) -> list[list[Row]]:
+    rows_by_dataset: dict[str, list[Row]] = {}
     for row in rows:
         rows_by_dataset.setdefault(row.dataset, []).append(row)
     return list(rows_by_dataset.values())
@@ -360,35 +187,35 @@ def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
 # --- judging -------------------------------------------------------------------------------------
 
 
-def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
+def _rounded(row: Row) -> tuple[FloatArray, FloatArray]:
     """Bounds on the unrounded averages."""
     value, half = np.array([*row.printed.values()]).T
     return np.maximum(value - half, 0.0), np.minimum(value + half, 1.0)
 
 
-def _fractional(row: _Row, low: FloatArray, high: FloatArray) -> str:
+def _fractional(row: Row, low: FloatArray, high: FloatArray) -> str:
     """Which average is no whole number of hits, as after averaging over ties or runs; or empty."""
     for i, metric in enumerate(row.printed):
-        values = metric.vector(row.n_negatives + 1)
-        hit_value, slack = float(values.max()), 1e-9 * row.users
-        first, last = np.array([low[i], high[i]]) / hit_value * row.users + [-slack, slack]
+        values = metric.vector(row.sizes["n_negatives"] + 1)
+        hit_value, slack = float(values.max()), 1e-9 * row.sizes["users"]
+        first, last = np.array([low[i], high[i]]) / hit_value * row.sizes["users"] + [-slack, slack]
         if np.isin(values, (0.0, hit_value)).all() and np.ceil(first) > np.floor(last):
             return (
                 f"{row.name}: {metric.label} {row.printed[metric][0]:g} is no number of hits among "
-                f"{row.users:,} users, unless ties or runs were averaged"
+                f"{row.sizes['users']:,} users, unless ties or runs were averaged"
             )
     return ""
 
 
 def _judged(
-    row: _Row,
+    row: Row,
     replacement: bool,
     assumptions: list[Assumption | None],
     exact_metrics: list[Metric] | None,
     nats: float,
 ) -> _Judged:
     try:
-        protocol = Protocol(row.n_items, row.n_negatives, replacement=replacement)
+        protocol = Protocol(row.sizes["n_items"], row.sizes["n_negatives"], replacement=replacement)
     except ValueError as problem:
         raise ValueError(f"{problem}, for {row.name}") from None
     published_averages = averages(protocol, tuple(row.printed))
@@ -398,7 +225,7 @@ def _judged(
     is_consistent = not finding
     bounds = np.full((len(assumptions), len(metrics), 2), np.nan)
     if is_consistent:
-        ends = published_averages.expectations(low, high, row.users, nats)
+        ends = published_averages.expectations(low, high, row.sizes["users"], nats)
         for i, assumption in enumerate(assumptions):
             intervals = [published_averages.bounds(metric, assumption, *ends) for metric in metrics]
             if not np.isfinite(intervals).all():
@@ -406,7 +233,7 @@ def _judged(
                 break  # a stronger assumption is refused, too
             bounds[i] = intervals
     possible = np.isfinite(bounds).all(axis=(1, 2)).tolist()
-    mass = published_averages.most_even(low, high, row.users) if possible[0] else None
+    mass = published_averages.most_even(low, high, row.sizes["users"]) if possible[0] else None
     lines = []
     by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
     for metric, metric_bounds in by_metric.items():
@@ -415,7 +242,9 @@ def _judged(
         suffixes = "", "_decreasing", "_steep"
         for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
             line |= {f"low{suffix}": least, f"high{suffix}": most}
-        line["guess"] = np.nan if mass is None else float(mass @ metric.vector(row.n_items))
+        line["guess"] = (
+            np.nan if mass is None else float(mass @ metric.vector(row.sizes["n_items"]))
+        )
         lines.append(line)
     check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
     check |= dict(zip(("possible", "decreasing", "steep"), possible, strict=False))
@@ -423,13 +252,13 @@ def _judged(
     return _Judged(row, check, lines, by_metric)
 
 
-def _contradiction(row: _Row, assumption: Assumption | None) -> str:
+def _contradiction(row: Row, assumption: Assumption | None) -> str:
     claim = "any true ranks" if assumption is None else f"the assumption that {assumption}"
     numbers = ", ".join(f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items())
     return f"{row.name}: {numbers} contradict {claim}"
 
 
-def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
+def _inconsistent(row: Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
     if of.consistent(low, high):
         return ""

@@ -13,6 +13,8 @@ from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
 from sampled_metrics import metric
+from sampled_metrics.log import pooled
+from sampled_metrics.log.sub_corpus import Order
 from tests.data import needs_data
 
 DOCUMENTS = ["fast waves in tubes", "slow waves slow waves", "tubes", "mirrors and light"]
@@ -394,3 +396,32 @@ def test_the_table_of_data_sets_has_each_once():
     assert table.iloc[0].tolist()[:2] == ["MSMARCO", "5,043 of 8,841,823"]
     assert table["Data set"].is_unique
     assert (table["Best model"] == "differs").sum() == 3
+
+
+def orders_over(runs, model, kept):
+    """What a run of one model over a sub-corpus says of its best relevant documents."""
+    relevant = np.isin(np.arange(runs.n_documents), np.concatenate(runs.relevant))
+    sampled, by_query = kept & ~relevant, []
+    for places, own in zip(runs.places[model], runs.relevant, strict=True):
+        others = relevant & ~np.isin(np.arange(runs.n_documents), own)
+        position, n_above = 1 + np.sum(places[others] == 0), np.sum(places[sampled] == 0)
+        by_query.append([Order(np.array([position]), np.array([n_above]), own, places[sampled])])
+    return by_query, int(relevant.sum()), int(sampled.sum())
+
+
+def test_shallow_pools_are_noted_and_uniform_corpora_are_not():
+    """On NPL, each system alone: 10 first documents of a model, or 969 uniform others."""
+    runs, rng = retrieval.bundled("npl"), np.random.default_rng(4)
+    noted = {"uniform": [], "pool": []}
+    for number in (0, 5, 8):
+        drawn = {
+            "uniform": corpora.uniform(runs, 969, rng),
+            "pool": corpora.pool(runs, [runs.models[number]], 10),
+        }
+        for kind, kept in drawn.items():
+            for model in range(len(runs.models)):
+                by_query, n_kept, n_sampled = orders_over(runs, model, kept)
+                found = pooled.excess({"A": by_query}, n_kept, n_sampled)
+                noted[kind].append(found > pooled.LIMIT)
+    assert sum(noted["uniform"]) == 0
+    assert np.mean(noted["pool"]) > 0.85

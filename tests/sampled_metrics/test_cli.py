@@ -413,7 +413,6 @@ def test_ranks_may_count_from_zero(
         ),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "log.csv", *SIZES], "--metric is missing: sampled-metrics compare --help"),
-        (["published", "log.csv"], "one of the arguments --replacement --no-replacement"),
         (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
         (["published", "none.csv", *SIZES, "--replacement"], "none.csv cannot be read"),
         (["published", "log.csv", "--replacement", "-o", "log.csv"], "would be overwritten"),
@@ -462,6 +461,21 @@ def test_what_is_wrong_is_said_in_one_sentence(
     arguments: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(arguments, capsys)
+
+
+def test_a_table_needs_no_options_if_all_queries_share_a_corpus(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, sizes = folder / "table.csv", "method,ndcg@10,queries,documents,of,corpus"
+    path.write_text("method,ndcg@10\nA,0.62\n")
+    assert "repeat (--replacement or --no-replacement)" in refused(["published", str(path)], capsys)
+    path.write_text(f"{sizes}\nA,0.62,50,5035,2681468,uniform\n")
+    assert main(["published", str(path)]) == 0
+    assert "--corpus-size 2681468" in capsys.readouterr().out
+    said = refused(["published", str(path), "--n-items", "9"], capsys)
+    assert "--n-items must be left out" in said
+    path.write_text(f"{sizes}\nA,0.62,50,5035,2681468,pool\n")
+    assert "must be uniform, pooled or unknown" in refused(["published", str(path)], capsys)
 
 
 def test_a_folder_of_files_is_a_log_and_none_of_them_is_overwritten(

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 import sampled_metrics as sm
 from sampled_metrics import Assumption, Protocol, metric, priors
 from sampled_metrics.bounds.averages import _expectations, _Programme, contrasts
-from sampled_metrics.published_tables import _number
+from sampled_metrics.printed_rows import _number
 
 MANY = 10**15  # so many users that only rounding is left
 
@@ -449,3 +449,119 @@ def test_the_result_prints_and_draws():
 def test_neighbouring_cut_offs_of_each_metric_are_contrasted():
     metrics = tuple(map(metric, ["ndcg@5", "hit@10", "ndcg@10"]))
     assert sorted(contrasts(metrics)[3:].tolist()) == [[-1, 0, 1], [0, 1, -1]]
+
+
+SHARED = {"system": ["A", "B"], "NDCG@10": ["0.62", "61.5%"], "queries": ["50", "50"],
+          "documents": ["5,035"] * 2, "of": ["2,681,468"] * 2}  # fmt: skip
+
+
+def shared(kind="uniform", **cells):
+    return pd.DataFrame(SHARED | {"corpus": [kind] * 2} | cells)
+
+
+@pytest.mark.parametrize(
+    ("kind", "highs", "says"),
+    [
+        ("uniform", [0.625, 0.6155], "--corpus-size 2681468"),
+        ("pooled", [0.625, 0.6155], "nothing follows if judgements were dropped"),
+        ("unknown", [1, 1], "not even an upper bound"),
+    ],
+)
+def test_a_row_of_a_shared_corpus_says_what_it_proves(kind, highs, says):
+    found = sm.published(shared(kind, AUC=[".9", ".8"]))
+    scores = found.frame[found.frame["metric"] == "ndcg@10"]
+    assert scores["low"].tolist() == [0, 0]
+    assert_allclose(scores["high"], highs)
+    assert found.frame.loc[found.frame["metric"] == "auc", "high"].tolist() == [1, 1]
+    assert found.frame["proves"].str.contains(says).all()
+    assert says in " ".join(found.summary().split())
+    assert found.orders["verdict"].tolist() == ["undecided"] * 2
+    assert says in found.to_html()
+    assert found.plot("ndcg@10").axes[0].get_xlabel() == "NDCG@10"
+
+
+def most_varied(means, n_queries, levels):
+    """The largest standard error over all lists of values with these means, by enumeration."""
+    lists = [
+        np.array(values)
+        for values in product(levels, repeat=n_queries)
+        if np.mean(values) == pytest.approx(means[0])
+    ]
+    others = [
+        np.array(values)
+        for values in product(levels, repeat=n_queries)
+        if np.mean(values) == pytest.approx(means[-1])
+    ]
+    single = max(values.std(ddof=1) for values in lists)
+    paired = max((x - y).std(ddof=1) for x in lists for y in others)
+    return single / n_queries**0.5, paired / n_queries**0.5
+
+
+@pytest.mark.parametrize("means", [(0.75, 0.5), (0.5, 0.25), (0.75, 0.75), (1.0, 0.25)])
+def test_errors_over_queries_are_the_largest_that_the_means_allow(means):
+    cells = {"Hit@1": [f"{mean:.12f}" for mean in means], "queries": ["4"] * 2}
+    rows = shared(**cells).drop(columns="NDCG@10")
+    found = sm.published(rows)
+    single, paired = most_varied(means, 4, (0, 0.5, 1))
+    assert found.frame["largest_error"].iloc[0] == pytest.approx(single, abs=1e-5)
+    assert found.orders["largest_error"].item() == pytest.approx(paired, abs=1e-5)
+    assert found.orders["lead"].item() == pytest.approx(means[0] - means[1])
+
+
+def test_rounded_numbers_allow_the_errors_of_what_they_were_rounded_from():
+    values = [1, 1, 0, 0.13]  # mean .5325, printed .5
+    found = sm.published(shared(**{"NDCG@10": [".5", ".9"], "queries": ["4"] * 2}))
+    most = max(
+        sm.published(shared(**{"NDCG@10": [f"{v:.9f}", ".9"], "queries": ["4"] * 2}))
+        .frame["largest_error"].iloc[0]
+        for v in np.linspace(0.45, 0.55, 21)
+    )  # fmt: skip
+    assert found.frame["largest_error"].iloc[0] == pytest.approx(most)
+    assert found.frame["largest_error"].iloc[0] >= np.std(values, ddof=1) / 2
+
+
+def test_a_lead_within_two_errors_is_named():
+    text = " ".join(sm.published(shared()).summary().split())
+    # Each has the largest standard error sqrt(.385 / 49) of a lead whose queries are 0 or 1.
+    error = ((min(0.62 + 0.615, 2 - 1.235) + 0.0055) - 0) ** 0.5 / 7
+    assert "leads on ndcg@10: 1 of 1 are below twice" in text
+    assert "A over B, 0.0050 on 50 queries" in text
+    assert f"at most {error:.4f}" in text
+    apart = sm.published(shared(**{"NDCG@10": ["0.900", "0.050"], "queries": ["5000"] * 2}))
+    assert "leads on ndcg@10: 0 of 1" in apart.summary()
+    assert apart.orders["verdict"].tolist() == ["undecided"]  # on the whole corpus
+
+
+def test_rows_on_different_corpora_are_not_compared():
+    for other in ({"queries": ["50", "60"]}, {"corpus": ["pooled", "uniform"]}):
+        assert sm.published(shared(**other)).orders.empty
+
+
+def test_a_table_may_have_a_row_for_each_number(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(
+        "method,metric,value,queries,documents,of,corpus\nA,ndcg@10,0.62,50,5035,2681468,pooled\n"
+        "A,RR,0.7,50,5035,2681468,pooled\nB,ndcg@10,61.5%,50,5035,2681468,pooled\n"
+    )
+    wide = sm.published(shared("pooled", RR=["0.7", "-"]).rename(columns={"system": "method"}))
+    pd.testing.assert_frame_equal(sm.published(path).frame, wide.frame)
+    path.write_text(path.read_text() + "A,RR,0.7,50,5035,2681468,pooled\n")
+    with pytest.raises(ValueError, match="has two rows for RR, A, 50"):
+        sm.published(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "said"),
+    [
+        ({"corpus": ["random", "pooled"]}, {}, "corpus of A must be uniform, pooled or unknown"),
+        ({"of": ["5035"] * 2}, {}, "corpus_size of A must exceed its 5,035 documents, got 5,035"),
+        ({"documents": [""] * 2}, {}, "documents is needed for A: give a column documents"),
+        ({"queries": [""] * 2}, {}, "users is needed for A: give it (--users), or a column users"),
+        ({}, {"n_items": 9}, "n_items must be left out for one corpus that all queries share"),
+        ({}, {"replacement": False}, "replacement must be left out for one corpus"),
+        ({}, {"metrics": ["rr"]}, "metrics must be in the table for one shared corpus, got rr"),
+    ],
+)
+def test_what_a_shared_corpus_cannot_be_is_said(cells, options, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        sm.published(shared(**cells), **options)

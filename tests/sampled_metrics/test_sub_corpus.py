@@ -299,10 +299,14 @@ def broken(change, **options):
     ("change", "message"),
     [
         (lambda runs, qrels: runs["A"]["q1"].popitem(), "got 8 of its 9 documents for query q1"),
+        (lambda runs, qrels: runs["A"]["q1"].popitem(), r"map_at_k=\[len\(corpus\)\]"),
         (lambda runs, qrels: runs["B"].pop("q2"), "same queries, got none of query q2 by B"),
         (lambda runs, qrels: qrels.pop("q0"), r"got none for query q0 \(1 of 3 queries\)"),
         (lambda runs, qrels: qrels["q0"].update(d0=0), "got none for query q0"),
         (lambda runs, qrels: qrels["q0"].update(z=1), "got none of document z of query q0"),
+        (lambda runs, qrels: qrels["q0"].update(z=1), "neither a bound nor an estimate"),
+        (lambda runs, qrels: qrels["q0"].update(dict.fromkeys(runs["A"]["q0"], 1)),
+         r"got 0 beside 9 that were kept on purpose \(9 of them relevant .* rank a uniform sample"),
         (change_score("high"), "score must be a number, got 'high'"),
         (change_score(float("nan")), "score must be a number, got nan"),
         (lambda runs, qrels: runs["A"].update(q0=3), "must map each query to a mapping"),
@@ -468,3 +472,62 @@ def test_the_commands(tmp_path, capsys):
     assert "--corpus-size is missing" in capsys.readouterr().err
     assert main(["compare", run, "--metric", "rr", *options, "--n-items", "9"]) == 2
     assert "--n-items must be left out" in capsys.readouterr().err
+
+
+def slow_excess(runs, qrels, documents):
+    """The excess of sampled documents above the relevant one, by loops over a run without ties."""
+    kept = {d for judged in qrels.values() for d in judged}
+    sampled = [d for d in documents if d not in kept]
+    by_query, by_document = [], dict.fromkeys(sampled, 0.0)
+    for query, judged in qrels.items():
+        gap = 0.0
+        for run in runs.values():
+            best = max(run[query][d] for d in judged)
+            above = [d for d in documents if run[query][d] > best]
+            x, others = len(set(above) - kept), len(kept - set(judged))
+            if above:
+                weight = 1 / (len(above) ** 0.5 * len(runs))
+                gap += weight * (x - len(above) * len(sampled) / (len(sampled) + others))
+                for d in set(above) - kept:
+                    by_document[d] += weight
+        by_query.append(gap)
+    variance = len(by_query) * np.var(by_query, ddof=1)
+    share = len(sampled) * len(kept) / (len(sampled) + len(kept))
+    return sum(by_query) / (variance + share * np.var([*by_document.values()], ddof=1)) ** 0.5
+
+
+def looks_pooled(corpus):
+    return [note for note in corpus.notes if "too often for a uniform sample" in note]
+
+
+def test_a_pool_that_is_said_to_be_uniform_is_noted():
+    """Scores without structure: the first 5 of each query's others, or as many at random."""
+    rng, n_queries, depth = np.random.default_rng(3), 40, 5
+    scores = rng.normal(size=(n_queries, 4_000))
+    scores[:, :n_queries] += 2.5 * np.eye(n_queries)
+    first = np.argsort(-scores[:, n_queries:], axis=1)[:, :depth] + n_queries
+    pool = np.unique(first)
+    qrels = {f"q{q}": {f"d{q}": 1} for q in range(n_queries)}
+
+    def run_over(others):
+        documents = [*range(n_queries), *others]
+        return {
+            f"q{q}": {f"d{d}": float(scores[q, d]) for d in documents} for q in range(n_queries)
+        }
+
+    uniform = n_queries + rng.choice(4_000 - n_queries, pool.size, replace=False)
+    assert not looks_pooled(sm.readers.ranx(run_over(uniform), qrels, corpus_size=4_000))
+    run = run_over(pool)
+    (note,) = looks_pooled(sm.readers.ranx(run, qrels, corpus_size=4_000))
+    excess = slow_excess({"A": run}, qrels, list(run["q0"]))
+    assert f"by {excess:.1f} standard errors" in note
+    assert note in sm.estimate(sm.readers.ranx(run, qrels, corpus_size=4_000), ["rr"]).notes
+
+
+def test_uniform_samples_are_seldom_called_pools():
+    """Documents are exchangeable here, and systems agree in part."""
+    alarms = 0
+    for seed in range(60):
+        runs, qrels = large(seed=seed, shifts=(1.5, 0.5))
+        alarms += bool(looks_pooled(sm.readers.ranx(runs, qrels, corpus_size=300)))
+    assert alarms <= 1

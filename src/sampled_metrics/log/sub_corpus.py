@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._validate import FloatArray, IntArray, integer, shortened
+from . import pooled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ class SubCorpus:
     orders : mapping of str to list of list of Order
         For each system and query the order of the sub-corpus, or several that break ties at random.
     notes : tuple of str
-        What the reader left out.
+        What the reader left out, and whether the sample looks like a pool.
     larger : tuple of int
         Further sizes of the corpus, in order, to estimate metrics for.
     """
@@ -116,8 +117,12 @@ def sub_corpus(
     left_out = relevant.loc[~is_answered, "query"].nunique()
     note = f"{left_out:,} queries of the qrels are left out: {source} does not rank for them"
     n_kept = int(is_kept.sum())
-    names, notes = tuple(map(str, queries)), (note,) * bool(left_out)
-    return SubCorpus(size, n_kept, len(documents) - n_kept, names, orders, notes, tuple(larger))
+    n_sampled = len(documents) - n_kept
+    excess = pooled.excess(orders, n_kept, n_sampled)
+    notes = (note,) * bool(left_out)
+    notes += (pooled.NOTE.format(excess, pooled.LIMIT),) * (excess > pooled.LIMIT)
+    names = tuple(map(str, queries))
+    return SubCorpus(size, n_kept, n_sampled, names, orders, notes, tuple(larger))
 
 
 def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: str) -> list[int]:
@@ -162,11 +167,14 @@ def _is_kept(
             f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {source} "
             "does not rank"
         )
-    n_kept = int(is_kept.sum())
+    n_kept, n_relevant = int(is_kept.sum()), relevant["document"].nunique()
     if len(documents) - n_kept < 2:
         raise ValueError(
             f"the sub-corpus must hold at least 2 sampled documents, got {len(documents) - n_kept} "
-            f"beside {n_kept:,} that were kept on purpose"
+            f"beside {n_kept:,} that were kept on purpose ({n_relevant:,} of them relevant to a "
+            "query): without a sample the rest of the corpus stays unknown, so rank a uniform "
+            "sample of the documents that are relevant to no query as well, or leave queries out "
+            f"of both {source} and the qrels, so that fewer documents are relevant"
         )
     return is_kept
 
@@ -183,7 +191,8 @@ def _gains(
         raise ValueError(
             f"{source} must rank every relevant document, got none of document "
             f"{_name(row['document'])} of query {_name(row['query'])} ({(places < 0).sum()} of "
-            f"{len(places)} are missing): the sub-corpus must keep them all"
+            f"{len(places)} are missing): keep them all in the sub-corpus and score each; without "
+            "their judgements instead, the value is neither a bound nor an estimate"
         )
     rel = relevant["rel"].to_numpy(float)
     rows = relevant.groupby("query", sort=False, observed=True).indices
@@ -204,8 +213,9 @@ def _scores(
     if (counts == 0).any():
         raise ValueError(
             f"{source} must rank the whole sub-corpus for each query, got {code.size:,} of its "
-            f"{len(documents):,} documents for query {_name(query)}: a run that was cut, as at "
-            "1,000 documents, does not say where the others stand"
+            f"{len(documents):,} documents for query {_name(query)}: a run that was cut does not "
+            "say where the others stand, nor how many there are, so score all of them (mteb 1: "
+            "run(model, top_k=len(corpus)); sentence-transformers: map_at_k=[len(corpus)])"
         )
     scores = np.empty(len(documents), dtype=score.dtype)
     scores[code] = score

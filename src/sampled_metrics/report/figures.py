@@ -246,7 +246,7 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
     names = list(_figure_names(methods).values())
 
     def draw(ax: Axes) -> None:
-        pairs = rows[["printed", "guess"]].to_numpy(dtype=float)
+        pairs = rows.reindex(columns=["printed", "guess"]).to_numpy(dtype=float)
         values = {
             name: {"printed": (published, np.nan, np.nan), "guess": (guess, np.nan, np.nan)}
             for name, (published, guess) in zip(names, pairs, strict=True)

@@ -483,7 +483,11 @@ def published_table(result: Published) -> pd.DataFrame:
     """The range under each assumption in one column."""
     table, column_index = result.frame.copy(), list(result.frame).index("low")
     steep_heading = f"at most {result.settings.get('steepness'):g}x" if "low_steep" in table else ""
-    headings = {"": "no assumption", "_decreasing": "decreasing", "_steep": steep_heading}
+    headings = {
+        "": "in full" if "proves" in table else "no assumption",
+        "_decreasing": "decreasing",
+        "_steep": steep_heading,
+    }
     for end, heading in headings.items():
         if f"low{end}" in table:
             ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
@@ -492,7 +496,7 @@ def published_table(result: Published) -> pd.DataFrame:
                        if low == low else "" for low, high in ends]  # fmt: skip
             table.insert(column_index, heading, written)
             column_index += 1
-    return table
+    return table.drop(columns="proves", errors="ignore")
 
 
 def order_counts(result: Published) -> list[str]:
@@ -517,6 +521,8 @@ def order_counts(result: Published) -> list[str]:
 
 def published_promises(result: Published, metric_name: str | None = None) -> list[str]:
     """What each column assumes."""
+    if "proves" in result.frame:
+        return [f"{name}: {said}" for name, said in result.settings.items()]
     sizes = "all columns: if each user has n_items candidates, or nearly as many"
     if "assumed" not in result.settings:
         return [sizes]
