@@ -25,7 +25,7 @@ order than the whole collection does.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -188,13 +188,13 @@ def above(better: np.ndarray, n_relevant: int) -> np.ndarray:
 
 
 def rows_of_collection(
-    name: str, share: float, n_samples: int, cache: Path | None
+    name: str, share: float, n_samples: int, metrics: Sequence[str], cache: Path | None
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """A row for each metric and model, and one for each metric and class of leads."""
     ranked, cells, pairs = Ranked(name, COLLECTIONS[name], cache), [], []
     n_others = ranked.others.shape[2]
     n_sampled = round(share * n_others)
-    for metric in map(sm.metric, OF_COLLECTIONS):
+    for metric in map(sm.metric, metrics):
         exact, found = ranked.exact(metric), []
         leads = np.zeros((len(LEADS), 6), dtype=int)
         for draw in range(n_samples):
@@ -256,6 +256,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--output", type=Path, default=FILE)
     parser.add_argument("--collections", nargs="*", choices=list(COLLECTIONS))
+    parser.add_argument("--metrics", nargs="*", default=OF_COLLECTIONS)
     parser.add_argument("--shares", type=float, nargs="*", default=SHARES)
     parser.add_argument("--cache", type=Path, help="a folder for the rankings")
     arguments = parser.parse_args()
@@ -266,7 +267,9 @@ def main() -> None:
         return
     cells, pairs = list[dict[str, object]](), list[dict[str, object]]()
     for name, share in product(arguments.collections or COLLECTIONS, arguments.shares):
-        of_models, of_leads = rows_of_collection(name, share, arguments.samples, arguments.cache)
+        of_models, of_leads = rows_of_collection(
+            name, share, arguments.samples, arguments.metrics, arguments.cache
+        )
         cells, pairs = cells + of_models, pairs + of_leads
         pd.DataFrame(cells).to_csv(arguments.output, index=False, float_format="%.4g")
         of_pairs = arguments.output.with_name(f"{arguments.output.stem}_pairs.csv")

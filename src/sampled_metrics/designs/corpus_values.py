@@ -147,6 +147,7 @@ class Sampling:
         """Values with expectations of at least the target at every node, by a linear programme."""
         from scipy.optimize import linprog  # takes as long to import as all the rest
 
+        lowest, highest = float(target.min()), float(target.max())
         # Unknown are the values, their deviations from a constant, and that constant.
         n_bins = self.starts.size
         weights, one, ones = prior @ self.pmf, np.eye(n_bins), np.ones((n_bins, 1))
@@ -156,7 +157,9 @@ class Sampling:
             np.concatenate([weights, penalty * weights, [0.0]]),
             A_ub=np.vstack([reach, deviations]),
             b_ub=np.concatenate([-target, np.zeros(2 * n_bins)]),
-            bounds=(None, None),
+            # Values far outside the metric's range gain little and vary much.
+            bounds=[(2 * lowest - highest, 2 * highest - lowest)] * n_bins
+            + [(None, None)] * (n_bins + 1),
             method="highs",
         )
         found = solved.x[:n_bins] if solved.success else np.full(n_bins, target.max())
