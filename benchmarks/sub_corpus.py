@@ -1,7 +1,7 @@
 """How often ranges hold where one sub-corpus serves all queries, on hostile corpora.
 
     python benchmarks/sub_corpus.py [--samples 200] [--output benchmarks/sub_corpus.csv]
-    python benchmarks/sub_corpus.py --collections --samples 20 --output benchmarks/collections.csv
+    python benchmarks/sub_corpus.py --collections --samples 30 --output benchmarks/collections.csv
 
 A corpus has 5,000 documents and 60 queries with one relevant document each, and two systems. In
 "hubs" 1% of the other documents stand far above their place for nine of ten queries, as general
@@ -14,12 +14,15 @@ and for the difference; of wrong verdicts and of verdicts; the same of intervals
 queries as independent (the standard error s/sqrt(Q) around the same estimate); and the mean of V
 and the variance of the estimate over the samples.
 
-With --collections the corpora are NPL and Cranfield, and the systems are eleven retrieval models
-that rank every document. The file has a line for each collection, number of sampled documents and
-metric: the ranges, how many missed the exact metric, how many estimates are more than two standard
-errors off it, and the mean width of ranges; the mean absolute error of the reported and of the
-estimated metric; and the pairs of models, of all samples together, that either puts in another
-order than the whole collection does.
+With --collections the corpora are seven collections that thirteen retrieval models rank in full,
+two of them made up from the judgements. Where all queries together leave no document to sample, 20
+are drawn first. A tenth, a fifth and half of the documents that are relevant to no query are
+drawn. The file has a line for each collection, share, metric and model: the exact metric, how many
+ranges missed it, how many estimates are more than three standard errors off, the mean width of
+ranges and standard error, and the mean absolute errors of the reported value and of the estimate.
+The file of pairs counts pairs of models by their lead on the sub-corpus: how many are in another
+order on the whole collection by the reported values and by the estimates; and of every tenth
+sample how many pairs `compare` judged and decided, and how many verdicts were wrong.
 """
 
 from __future__ import annotations
