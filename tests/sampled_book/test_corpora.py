@@ -346,6 +346,9 @@ def test_a_few_runs_of_other_settings_make_most_reversals_of_hard_negatives():
         tasks = corpora.by_task(part, "hard")
         counts.append(tasks[["reversed", "pairs"]].sum().tolist())
     assert counts == [[4_513, 45_386], [829, 34_685]]
+    page = (Path(__file__).parents[2] / "book/library/corpus.md").read_text(encoding="utf-8")
+    shares = [f"{wrong / pairs:.0%}" for wrong, pairs in counts]
+    assert "put {} of pairs in another order, and {} without".format(*shares) in page
 
 
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):
