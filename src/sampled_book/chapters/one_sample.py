@@ -46,8 +46,8 @@ def pools(worst: Frame) -> pd.DataFrame:
 
     >>> index = pd.MultiIndex.from_tuples([(30, 4, "ndcg@10")], names=["depth", "size", "metric"])
     >>> rows = {"held": [0.97], "foreign": [0.96], "lexical": [0.8], "width": [0.3]}
-    >>> pools(pd.DataFrame(rows, index)).iloc[0].tolist()
-    [30, '4 to 6', 0.97, 0.96, 0.8, 0.3]
+    >>> pools(pd.DataFrame(rows, index)).iloc[0].map(str).tolist()
+    ['30', '4 to 6', '0.97', '0.96', '0.8', '0.3']
     """
     rows = worst.xs("ndcg@10", level="metric").reset_index()
     rows["size"] = rows["size"].map({2: "2", 3: "3", 4: "4 to 6"})
