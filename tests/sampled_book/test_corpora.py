@@ -319,6 +319,38 @@ def test_orders_of_tasks_and_of_means_are_counted():
     assert corpora.tau(means) == 1
 
 
+def test_models_whose_reduced_score_dropped_are_left_out_of_that_task_alone():
+    rows = [
+        (task, model, kind, score)
+        for task, model, full, hard in (
+            ("S", "a", 0.5, 0.44),
+            ("S", "b", 0.5, 0.46),
+            ("T", "a", 0.3, 0.9),
+            ("T", "b", 0.3, 0.3),
+        )
+        for kind, score in (("full", full), ("hard", hard), ("nano", 0.1))
+    ]
+    scores = pd.DataFrame(rows, columns=["task", "model", "kind", "ndcg_at_10"])
+    kept = corpora.without_drops(scores, "hard", 0.05)
+    assert len(kept) == 9
+    assert {*zip(kept["task"], kept["model"], strict=True)} == {("S", "b"), ("T", "a"), ("T", "b")}
+
+
+def test_a_few_runs_of_other_settings_make_most_reversals_of_hard_negatives():
+    scores = corpora.results()
+    pairs = corpora.both(scores, "hard")
+    low = pairs[pairs["reduced"] < pairs["full"] - 0.05]
+    assert (len(low), low["model"].nunique()) == (66, 28)
+    counts = []
+    for part in (scores, corpora.without_drops(scores, "hard", 0.05)):
+        tasks = corpora.by_task(part, "hard")
+        counts.append(tasks[["reversed", "pairs"]].sum().tolist())
+    assert counts == [[4_513, 45_386], [829, 34_685]]
+    page = (Path(__file__).parents[2] / "book/library/corpus.md").read_text(encoding="utf-8")
+    shares = [f"{wrong / pairs:.0%}" for wrong, pairs in counts]
+    assert "put {} of pairs in another order, and {} without".format(*shares) in page
+
+
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):
     runs, _ = small
     others = [d for d in range(30) if d not in {3, 7, 11, 20}]

@@ -1,8 +1,11 @@
 """Scores on pooled corpora, and how far the full ones may lie below."""
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sampled_book.data import retrieval
@@ -126,3 +129,77 @@ def test_a_pool_of_one_kind_says_little_about_another():
     held = (values - full <= width)[np.ix_(pools, latent)]
     assert held.mean() < 0.6
     assert not pooled.contradicted(values, full, width)[pools].any(), "and nothing warns"
+
+
+def test_the_record_is_counted_by_size_of_the_pool():
+    rows = pd.DataFrame(
+        [
+            # size, model, rise, width, printed, relative, lexical, contradicted
+            (2, 0, 0.1, 0.2, 0.5, True, False, False),
+            (4, 1, 0.3, 0.2, 0.4, False, True, False),
+            (6, 0, 0.1, 0.1, 0.5, False, True, True),
+            (5, 1, 0.0, 0.1, 0.0, True, False, True),
+        ],
+        columns=["size", "model", "rise", "width", "printed", "relative", "lexical",
+                 "contradicted"],
+    ).assign(metric="ndcg@10")  # fmt: skip
+    two, more = pooled.counted(rows, ("a", "LSA 20")).to_dict("records")
+    assert two == {
+        "metric": "ndcg@10", "size": 2, "pairs": 1, "held": 1, "foreign": 0, "foreign_held": 0,
+        "lexical": 0, "lexical_held": 0, "weak": 0, "noticed": 0, "width": 0.4,
+    }  # fmt: skip
+    assert more == {
+        "metric": "ndcg@10", "size": 4, "pairs": 3, "held": 2, "foreign": 2, "foreign_held": 1,
+        "lexical": 2, "lexical_held": 1, "weak": 1, "noticed": 1, "width": 0.2,
+    }  # fmt: skip
+
+
+def test_lexical_pairs_are_lsa_models_outside_pools_that_match_words(small):
+    rows = pooled.record(small, 10, "TLBS").query("metric == 'ndcg@10'")
+    assert {*zip(rows["pool"], rows["model"], rows["lexical"], strict=True)} == {
+        (pool, model, (pool, model) == (0b0101, 1))
+        for pool in range(16)
+        for model in range(4)
+        if pool.bit_count() in (2, 3) and not pool >> model & 1
+    }
+
+
+def test_the_bundled_record_counts_every_pool_and_keeps_what_the_page_says():
+    table = pooled.table()
+    assert len(table) == 7 * 3 * 3 * 3
+    # Pools of 2, 3, and 4 to 6 of thirteen models, each with the models outside.
+    for size, sizes in ((2, [2]), (3, [3]), (4, [4, 5, 6])):
+        pairs = sum(math.comb(13, k) * (13 - k) for k in sizes)
+        assert set(table.loc[table["size"] == size, "pairs"]) == {pairs}
+        lexical = 3 * sum(math.comb(7, k) for k in sizes)
+        assert set(table.loc[table["size"] == size, "lexical"]) == {lexical}
+    for part in ("", "foreign_", "lexical_"):
+        assert (table[part + "held"] <= table[part.rstrip("_") or "pairs"]).all()
+    worst = pooled.worst(table)
+    npl = table[(table["collection"] == "npl") & (table["depth"] == 30) & (table["size"] == 4)]
+    share = (npl["lexical_held"] / npl["lexical"]).set_axis(npl["metric"])
+    assert worst.loc[(30, 4, "ndcg@10"), "lexical"] <= share["ndcg@10"] < 0.7
+    assert worst.loc[(30, 4), "held"].min() > 0.95
+
+
+def test_the_table_has_the_record_of_the_first_queries_at_each_depth(small, tmp_path, monkeypatch):
+    names = ("TF-IDF", "LSA 20", "BM25", "Strong 1")
+    monkeypatch.setattr(pooled.collections, "NAMES", ("a", "b"))
+    monkeypatch.setattr(
+        pooled.retrieval, "ranked", lambda name, cache: replace(small, models=names)
+    )
+    monkeypatch.setattr(pooled, "DEPTHS", (10, 12))
+    monkeypatch.setattr(pooled, "MOST_QUERIES", 2)
+    monkeypatch.setattr(pooled, "FAMILIES", "TL")
+    assert pooled.main(["--output", str(tmp_path)]) == 0
+    written = pd.read_csv(tmp_path / "pooled.csv")
+    assert list(written.columns) == list(pooled.table().columns)
+    assert set(zip(written["collection"], written["depth"], strict=True)) == {
+        (name, depth) for name in "ab" for depth in (10, 12)
+    }
+    few = replace(small, models=names, places=small.places[:, :2], top=small.top[:, :2],
+                  relevant=small.relevant[:2])  # fmt: skip
+    expected = pooled.counted(pooled.record(few, 12, "TLSS"), names)
+    last = written[(written["collection"] == "b") & (written["depth"] == 12)]
+    assert last["held"].tolist() == expected["held"].tolist()
+    assert last["width"].to_numpy() == pytest.approx(expected["width"].to_numpy(), rel=1e-3)

@@ -348,6 +348,16 @@ def by_task(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.Da
     return pd.DataFrame(rows)
 
 
+def without_drops(scores: pd.DataFrame, kind: str, drop: float) -> pd.DataFrame:
+    """Scores without the models, task by task, whose NDCG@10 in a reduced corpus of a kind is more
+    than `drop` below their full one. Cutting documents cannot lower a value of the same queries, so
+    a large drop suggests that the two runs had different settings.
+    """
+    pairs = both(scores, kind)
+    dropped = pairs[pairs["full"] - pairs["reduced"] > drop].set_index(["task", "model"]).index
+    return scores[~pd.MultiIndex.from_frame(scores[["task", "model"]]).isin(dropped)]
+
+
 def of_means(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.DataFrame:
     """Means over the tasks of the models that have both scores on all of them: full and reduced."""
     pairs = both(scores, kind, score)

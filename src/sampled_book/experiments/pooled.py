@@ -3,9 +3,16 @@
 A pooled corpus keeps the relevant documents and the first documents of some models. A score there
 is an upper bound on the full score. The lower end that is tried here is a theorem if models are
 exchangeable (:func:`left_out`), and has a track record beyond (:func:`widths`).
+
+``python -m sampled_book.experiments.pooled`` writes that track record (:func:`table`).
 """
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,14 +20,18 @@ from numpy.typing import NDArray
 
 from sampled_metrics._validate import FloatArray, IntArray
 
-from ..data.retrieval import Runs
+from ..data import bundle, collections, retrieval
+from ..data.retrieval import BUNDLE, Runs
 
 #: Metrics by row of :func:`scores`. A pool of depth 10 keeps each exact for the pool's models.
 METRICS = ("ndcg@10", "recall@10", "rr@10")
 #: How many times the losses of single models the unseen documents may take (:func:`widths`).
 FACTOR = 3.0
-#: Families of the bundled models, one letter for each model.
+#: Families of the bundled models, one letter for each model; of those that match words; of LSA.
 FAMILIES = "TBBBDJLLLDF"
+LEXICAL, LATENT = "TBDJ", "L"
+#: Depths of the pools of :func:`table`, and the most queries of a collection.
+DEPTHS, MOST_QUERIES = (10, 30, 100), 100
 
 
 def scores(runs: Runs, depth: int, *, shared: bool = False) -> tuple[FloatArray, FloatArray]:
@@ -129,22 +140,98 @@ def contradicted(values: FloatArray, full: FloatArray, width: FloatArray) -> NDA
 def record(runs: Runs, depth: int, families: str, *, shared: bool = False) -> pd.DataFrame:
     """Pools of 2 to 6 models and each model outside: a row for each metric, pool and model.
 
-    `size` of the pool; `printed` score there, its `rise` over the full one, and the `width`;
-    `relative`: some model of the pool has the same letter in `families`; `contradicted`.
+    `pool` and its `size`; `printed` score there, its `rise` over the full one, and the `width`;
+    `relative`: some model of the pool has the same letter in `families`; `lexical`: an LSA model,
+    and a pool of models that match words; `contradicted`.
     """
     parts, n_models = [], len(runs.models)
     has = np.arange(1 << n_models)[:, None] >> np.arange(n_models) & 1 == 1
     size = has.sum(axis=1)
     pools, models = np.nonzero(~has & ((size >= 2) & (size <= 6))[:, None])
     kin = np.array([[a == b for b in families] for a in families])
+    is_other = np.array([family not in LEXICAL for family in families])
+    is_latent = np.array([family in LATENT for family in families])
+    lexical = is_latent[models] & ~(has @ is_other)[pools]
     for name, values, full in zip(METRICS, *scores(runs, depth, shared=shared), strict=True):
         width = widths(values, full, len(runs.relevant))
         parts.append(pd.DataFrame({
-            "metric": name, "size": size[pools], "model": models,
+            "metric": name, "pool": pools, "size": size[pools], "model": models,
             "printed": values[pools, models], "rise": (values - full)[pools, models],
             "width": np.minimum(width, values)[pools, models],
             "left_out": left_out(values, full)[pools],
-            "relative": (has @ kin)[pools, models],
+            "relative": (has @ kin)[pools, models], "lexical": lexical,
             "contradicted": contradicted(values, full, width)[pools],
         }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
+
+
+def counted(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Of :func:`record`, by metric and size of the pool (2, 3, or 4 to 6): pairs of a pool and a
+    model outside, and those whose rise is at most the width (*held*); the same for models that
+    have no relative inside (*foreign*) and of `lexical` ones; misses of LSA 20 (*weak*), lexical
+    pairs whose pool is contradicted (*noticed*), and the median *width* over the printed score.
+    """
+    held, foreign = rows["rise"] <= rows["width"] + 1e-12, ~rows["relative"]
+    lexical, weak = rows["lexical"], rows["model"] == names.index("LSA 20")
+    columns = {
+        "metric": rows["metric"], "size": np.minimum(rows["size"], 4), "pairs": 1, "held": held,
+        "foreign": foreign, "foreign_held": foreign & held, "lexical": lexical,
+        "lexical_held": lexical & held, "weak": weak & ~held,
+        "noticed": lexical & rows["contradicted"],
+    }  # fmt: skip
+    groups = pd.DataFrame(columns).groupby(["metric", "size"], sort=False)
+    share = (rows["width"] / rows["printed"].where(rows["printed"] > 0)).fillna(0)
+    widths_by_group = share.groupby([columns["metric"], columns["size"]], sort=False)
+    return groups.sum().assign(width=widths_by_group.median()).reset_index()
+
+
+def table() -> pd.DataFrame:
+    """The track record of :func:`widths` on seven collections, with thirteen models and up to 100
+    queries: :func:`counted`, by collection and depth. Size 4 stands for 4 to 6.
+    """
+    return pd.read_csv(BUNDLE / "pooled.csv")
+
+
+def worst(counts: pd.DataFrame) -> pd.DataFrame:
+    """The worst collection in each column of :func:`table`, by depth, size and metric: the least
+    shares that held, of all pairs, foreign and lexical ones, and the largest median width.
+    """
+    shares = counts[["depth", "size", "metric", "width"]].assign(
+        held=counts["held"] / counts["pairs"],
+        foreign=counts["foreign_held"] / counts["foreign"],
+        lexical=counts["lexical_held"] / counts["lexical"],
+    )
+    return shares.groupby(["depth", "size", "metric"]).agg(
+        held=("held", "min"), foreign=("foreign", "min"), lexical=("lexical", "min"),
+        width=("width", "max"),
+    )  # fmt: skip
+
+
+def write(folder: Path = BUNDLE, cache: Path | None = None) -> Iterable[Path]:
+    """Write the bundled table, of rankings that are kept in the folder `cache`; its path."""
+    parts = []
+    for name in collections.NAMES:
+        runs = retrieval.ranked(name, cache)
+        few = replace(
+            runs, places=runs.places[:, :MOST_QUERIES], top=runs.top[:, :MOST_QUERIES],
+            relevant=runs.relevant[:MOST_QUERIES],
+        )  # fmt: skip
+        for depth in DEPTHS:
+            counts = counted(record(few, depth, FAMILIES + "SS"), runs.models)
+            parts.append(counts.assign(collection=name, depth=depth))
+    first = ["collection", "depth"]
+    rows = pd.concat(parts)
+    rows = rows[[*first, *rows.columns.drop(first)]]
+    yield bundle.write_table(folder / "pooled.csv", rows, 4)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Count how often the bounds on full scores held, on pools of seven collections."""
+    parser = bundle.parser("sampled_book.experiments.pooled", main.__doc__)
+    parser.add_argument("--cache", type=Path, help="folder that keeps the rankings")
+    arguments = parser.parse_args(argv)
+    return bundle.run(lambda: write(arguments.output or BUNDLE, arguments.cache))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
