@@ -351,6 +351,24 @@ def test_a_few_runs_of_other_settings_make_most_reversals_of_hard_negatives():
     assert "put {} of pairs in another order, and {} without".format(*shares) in page
 
 
+def test_the_page_on_one_corpus_says_what_was_counted():
+    root = Path(__file__).parents[2]
+    page = " ".join((root / "book/library/corpus.md").read_text().split())
+    counted = pd.read_csv(root / "benchmarks/collections.csv")
+    assert f"Of {counted['samples'].sum():,} ranges {counted['missed'].sum()} missed" in page
+    assert (counted["missed"] <= 0.075 * counted["samples"]).all()
+    pairs = pd.read_csv(root / "benchmarks/collections_pairs.csv")
+    judged, decided = pairs[["judged", "decided"]].sum()
+    assert f"Of {judged:,} pairs of models `compare` decided {decided:,}" in page
+    assert pairs["wrong"].sum() == 0
+    far = pairs[(pairs["metric"] == "recall@100") & (pairs["lead"] == 0.02)]
+    by_reported, by_estimate = (
+        round(100 * far[f"reversed_{name}"].sum() / far["pairs"].sum())
+        for name in ("reported", "estimate")
+    )
+    assert f"{by_reported} / {by_estimate}" in page
+
+
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):
     runs, _ = small
     others = [d for d in range(30) if d not in {3, 7, 11, 20}]

@@ -235,9 +235,8 @@ def _grown(metric: Metric, of_sizes: list[Evaluated], request: Request) -> list[
     """
     # Without a cutoff a few documents at the top make most of the metric, and ranges missed too
     # often by V alone.
-    is_uncut = metric.cutoff is None and not metric.linear
     lows, highs = np.array([
-        system.range(request.confidence, like=is_uncut and not system.is_exact)
+        system.range(request.confidence, like=metric.cutoff is None and not system.is_exact)
         for system in of_sizes
     ]).T  # fmt: skip
     values = np.array([system.value for system in of_sizes])
