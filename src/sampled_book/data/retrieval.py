@@ -262,7 +262,7 @@ def strong(
 
 def run(name: str, seed: int = 0, *, with_strong: bool = False) -> Runs:
     """Rank a collection of :data:`collections.NAMES` by all eleven models, and by two more that are
-    made up from judgements (:func:`strong`) if `with_strong`.
+    made up from judgements (``strong``) if `with_strong`.
     """
     collection = collections.read(name)
     asked, of_queries = np.arange(len(collection.queries)), np.random.default_rng([seed, 0])
@@ -292,10 +292,10 @@ def run(name: str, seed: int = 0, *, with_strong: bool = False) -> Runs:
 
 def ranked(name: str, cache: Path | None = None) -> Runs:
     """The rankings of a collection of :data:`collections.NAMES` by thirteen models: the eleven, and
-    two strong ones that are made up from judgements (:func:`strong`).
+    two strong ones that are made up from judgements (``strong``).
 
     They are computed from the texts, and kept in the folder `cache`, if one is named, for the next
-    call. :data:`MOST_QUERIES` says which collections are cut to fewer queries.
+    call. ``MOST_QUERIES`` says which collections are cut to fewer queries.
 
     >>> ranked("cisi").places.shape  # doctest: +SKIP
     (13, 76, 1460)
