@@ -373,8 +373,9 @@ def test_the_bundle_reads_back_as_written_and_its_bytes_do_not_vary(tmp_path, mo
 
 
 def test_the_bundle_is_small_and_whole():
-    files = [path for path in datasets.BUNDLE.iterdir() if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 1_000_000  # ranks, and logs drawn from them
+    # The modules that make the bundle stand in the same folder.
+    files = [path for path in datasets.BUNDLE.iterdir() if path.is_file() and path.suffix != ".py"]
+    assert sum(path.stat().st_size for path in files) < 850_000  # ranks, and logs drawn from them
     ranks = datasets.bundled_ranks()
     assert list(ranks) == ["X", "Y", "Z"]
     # One user's candidates are the same whoever ranks them; krichene2020 has about 3,541.
