@@ -1,4 +1,4 @@
-"""A Sphinx extension: what previews of links and search engines are told of each page.
+"""A Sphinx extension: tags for previews and search engines, and old addresses that lead on.
 
 Previews work from any address; a canonical address and a site map need the site's own. It follows
 from the address of the repository in ``_config.yml``: until the owner is known, there is neither.
@@ -16,6 +16,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.errors import ConfigError
 
 #: The account in an address that is not one yet.
 PLACEHOLDER = "OWNER"
@@ -100,8 +101,37 @@ def write_site_map(app: Sphinx, problem: Exception | None) -> None:
     Path(app.outdir, "sitemap.xml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+#: A page without a script: browsers follow the tag, and whoever does not has the link.
+MOVED = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<meta http-equiv="refresh" content="0; url={target}">
+<link rel="canonical" href="{target}">
+<p>This page has moved: <a href="{target}">{title}</a></p>
+</html>
+"""
+
+
+def write_moved_pages(app: Sphinx, problem: Exception | None) -> None:
+    """Write a page that leads on for each address of an earlier edition, as `moved_pages` says."""
+    if problem is not None or app.builder.format != "html":
+        return
+    for old, new in app.config.moved_pages.items():
+        if new not in app.env.found_docs:
+            raise ConfigError(f"moved_pages leads from {old} to {new}, which is no page")
+        if old in app.env.found_docs:
+            raise ConfigError(f"moved_pages leads away from {old}, which is a page")
+        target = app.builder.get_relative_uri(old, new)
+        title = escape(app.env.titles[new].astext())
+        page = Path(app.outdir, app.builder.get_target_uri(old))
+        page.write_text(MOVED.format(target=target, title=title), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", set_address)
     app.connect("html-page-context", add_tags)
     app.connect("build-finished", write_site_map)
+    app.add_config_value("moved_pages", {}, "html", dict)
+    app.connect("build-finished", write_moved_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,7 +9,9 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+import yaml
 from sphinx.application import Sphinx
+from sphinx.errors import ConfigError
 from sphinx.util.docutils import docutils_namespace
 
 import site_metadata
@@ -140,3 +142,27 @@ def test_the_title_and_how_the_text_begins_are_told(build):
     assert told.endswith(" …")
     assert tags["description"] == ["Its own."]
     assert not {name for name in Head(site / "search.html").tags if name.startswith("og:")}
+
+
+def test_an_old_address_leads_to_where_the_page_is_now(build):
+    site = build("", moved_pages={"old": "folder/page", "folder/older": "index"})
+    assert '<meta http-equiv="refresh" content="0; url=folder/page.html">' in (
+        (site / "old.html").read_text()
+    )
+    assert '<a href="../index.html">The book</a>' in (site / "folder" / "older.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [({"old": "gone"}, "leads from old to gone, which is no page"), ({"index": "folder/page"}, "")],
+)
+def test_an_address_cannot_move_to_nowhere_or_from_a_page(build, moved, said):
+    with pytest.raises(ConfigError, match=said or "leads away from index, which is a page"):
+        build("", moved_pages=moved)
+
+
+def test_the_books_own_old_addresses_lead_to_chapters():
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    for old, new in config["sphinx"]["config"]["moved_pages"].items():
+        assert (ROOT / f"{new}.ipynb").exists()
+        assert not (ROOT / f"{old}.ipynb").exists()

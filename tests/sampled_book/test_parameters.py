@@ -176,8 +176,8 @@ def test_a_chapter_takes_its_own_values_and_refuses_others(chapter):
             {"n_items": 500, "rank": 5, "n_negatives": 500},
             "n_negatives is 500, but must be a whole number from 10 to 499$",
         ),
-        ("08_several_items", {"n_items": 3_000}, "pair is .* from 1 to 3,000$"),
-        ("10_your_log", {"n_items": 50, "n_negatives": 50}, "n_negatives is 50, .* from 0 to 49$"),
+        ("N_several_items", {"n_items": 3_000}, "pair is .* from 1 to 3,000$"),
+        ("09_your_log", {"n_items": 50, "n_negatives": 50}, "n_negatives is 50, .* from 0 to 49$"),
     ],
 )
 def test_parameters_that_do_not_go_together_are_refused(chapter, changed, sentence):

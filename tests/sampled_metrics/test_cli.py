@@ -75,7 +75,7 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "book/chapters/10_your_log.md"]
+PAGES = ["README.md", "book/chapters/09_your_log.md"]
 
 
 def shown_in(page: str) -> list[str]:
