@@ -107,28 +107,6 @@ def test_verdicts_are_counted_as_they_are():
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
 
 
-def test_a_plan_is_held_against_the_truth_for_the_last_pair():
-    rows = [
-        ("A", "B", "naive", 10.0, None),
-        ("A", "C", "naive", np.nan, None),
-        ("A", "C", "bias-variance", 1_200.0, None),
-        ("A", "C", "exact", 30.0, 5_000),
-    ]
-    columns = ["first", "second", "estimator", "users_needed", "scores_by_negatives"]
-    plans = pd.DataFrame(rows, columns=columns)
-    truly = plans.assign(users_needed=[1, 2, 3, 4])
-    texts = your_log.plan_texts(plans, truly, 100)
-    assert texts["log_plan_pair"] == "A and C"
-    assert [texts[f"log_plan_{key}"] for key in ("naive", "corrected", "exact")] == [
-        "no number",
-        "1,200",
-        "30",
-    ]
-    assert [texts[f"log_true_{key}"] for key in ("naive", "corrected", "exact")] == [*"234"]
-    assert texts["log_full_ratio"] == (50, ".0f")
-    assert your_log.plan_texts(plans, None, 100)["log_true_exact"] == "unknown"
-
-
 def test_the_halves_of_a_table_are_counted_as_they_are():
     ends = {f"low{end}": 0.1 for end in published.ENDINGS.values()}
     ends |= {f"high{end}": 0.3 for end in published.ENDINGS.values()}

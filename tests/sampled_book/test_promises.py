@@ -55,7 +55,7 @@ def default_intervals() -> ModuleType:
 @pytest.mark.words
 def test_the_page_shows_the_coverage_of_the_file(default_intervals):
     lines = pd.read_csv(default_intervals.FILE)
-    text = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
+    text = (ROOT / "book/library/guarantees.md").read_text(encoding="utf-8")
     assert default_intervals.markdown(lines) in text
     has_record = lines["range"] == default_intervals.TYPICAL
     assert set(lines.loc[~has_record, "logs"]) == {200}

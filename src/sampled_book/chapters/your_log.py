@@ -231,31 +231,3 @@ def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
         "log_probable": int((decided["warrant"] == _confidence.TRACK_RECORD).sum()),
         "log_right": right,
     }
-
-
-def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
-    """Users that the last pair needs, by the plan from the log and by that from the true ranks, and
-    how many times more scores than the `scored` ones rank all items; both plans are from
-    :func:`sampled_metrics.planning.for_all`.
-    """
-    first, second = plans.iloc[-1][["first", "second"]]
-    full = plans[plans["estimator"] == "exact"].iloc[-1]
-    texts: Texts = {
-        "log_plan_pair": f"{first} and {second}",
-        "log_full_ratio": (full["scores_by_negatives"] / scored, ".0f"),
-    }
-    for source, table in (("plan", plans), ("true", truly)):
-        for key, estimator in (("naive", "naive"), ("corrected", "bias-variance")):
-            texts[f"log_{source}_{key}"] = _users(table, first, second, estimator)
-        texts[f"log_{source}_exact"] = _users(table, first, second, "exact")
-    return texts
-
-
-def _users(plans: Frame | None, first: str, second: str, estimator: str) -> str:
-    """The users needed for a pair, in words, to two digits: a plan is an approximation."""
-    if plans is None:
-        return "unknown"
-    (users,) = plans.query("first == @first and second == @second and estimator == @estimator")[
-        "users_needed"
-    ]
-    return "no number" if pd.isna(users) else f"{float(f'{users:.2g}'):,.0f}"
