@@ -16,9 +16,11 @@ from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.bounds.identification import interval
 from sampled_metrics.readers import counts_above
 
-from ..data import benchmark
+from ..data import benchmark, datasets
 from ..data.study import bundled_study
 
+#: Evaluations of public code as somebody read them, with the commit and the line that says so.
+SURVEYED = datasets.BUNDLE / "surveyed_protocols.csv"
 #: Ways to draw, each with what an audit should call it.
 WAYS = {
     "uniform": "uniform",
@@ -267,3 +269,16 @@ def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
     columns = ["reported", "low", "high", "exact"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("reported", ascending=False)
+
+
+def surveyed_defaults() -> pd.DataFrame:
+    """How many surveyed codes, by their kind, rank all items by default, sample, do both (mixed) or
+    do not rank at all (neither), and how many can sample, by default or on request.
+    """
+    rows = pd.read_csv(SURVEYED)
+    ranking = rows["default"].replace({"rating": "neither", "none": "neither"})
+    counts = pd.crosstab(rows["kind"], ranking)
+    columns = ["all", "sampled", "mixed", "neither"]
+    counts = counts.reindex(columns=columns, fill_value=0)
+    can_sample = (rows["option_sampled"] == "yes").groupby(rows["kind"]).sum()
+    return counts.assign(read=counts.sum(axis=1), **{"can sample": can_sample})
