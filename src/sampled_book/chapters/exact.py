@@ -27,13 +27,15 @@ _PLACES = {
     complete_data.FRONT_PAGE: (200, "left", "above"),
     complete_data.OLD_LISTS: (500, "left", "below"),
 }
+#: Numbers of negatives for the curves of values, one by one where they cross the true value.
+FINE = (*range(20, 260), *range(260, 990, 27), 989)
 _TICKS = (20, 50, 100, 200, 500, 1000)
 
 
 def plot(orders: Mapping[str, Frame], levels: Frame) -> Figure:
     """Plot the share of pairs in the wrong order by number of negatives, a curve for each set-up
     of `complete_data.orders`, with crosses for the exact metric at the depth 10 (n - 1)/m; and the
-    reported value as a multiple of the true one, from `complete_data.values`.
+    reported value as a multiple of the true one, from `complete_data.values` with the sizes `FINE`.
     """
     figure, (order_ax, value_ax) = figures.panels(1, 2, height=3.8)
     lines = {name: 100 * table["sampled"] for name, table in orders.items()}

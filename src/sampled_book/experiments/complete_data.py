@@ -192,9 +192,9 @@ def orders(
     for seed in seeds:
         table = values(setup, seed, metric_name, sizes)
         true = table[truth].to_numpy()[:, 0]
-        for place, (kind, m) in enumerate(table.columns.tolist()):
+        for place, column in enumerate(table.columns):
             counts = reversed_pairs(true, table.iloc[:, place].to_numpy())
-            found.append((kind, m, counts["reversed"] / counts["pairs"]))
+            found.append((column[0], column[1], counts["reversed"] / counts["pairs"]))
     shares = pd.DataFrame(found, columns=["kind", "m", "share"]).groupby(["kind", "m"]).mean()
     table = shares["share"].unstack("kind")
     table[["sampled", "deeper"]] = table[["sampled", "deeper"]].T.fillna(table["exact"]).T
