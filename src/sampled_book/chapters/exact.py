@@ -76,7 +76,7 @@ def _name(
     ax.annotate(
         name,
         at,
-        (5 if side == "right" else -5, 4 if height == "above" else -5),
+        (8 if side == "right" else -5, 4 if height == "above" else -5),
         textcoords="offset points",
         ha="left" if side == "right" else "right",
         va="bottom" if height == "above" else "top",
