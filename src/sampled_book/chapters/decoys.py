@@ -383,7 +383,6 @@ def published_texts() -> Texts:
         "in_half": one_in(1_000, 0.5),
         "goodness_99": (float(decoys.largest_goodness(1_000, 0.99)), ".8f"),
         "largest": decoys.largest_sample(0.01, 0.95),
-        "largest_half": decoys.largest_sample(0.01, 0.5),
         "largest_sturgeon": decoys.largest_sample(0.1, 0.95),
         "half_rho": (half, ".3f"),
         "half_ne": (independent(1_000, half), ".0f"),
