@@ -1,11 +1,11 @@
-"""Figures, tables and text values of the chapter on random decoys, as far as good ones go, and of
-its appendix; :mod:`sampled_book.chapters.popularity` has those on popularity.
-"""
+"""Figures, tables and text values of the chapter on good items among random decoys, and of its
+appendix."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -126,35 +126,19 @@ def plot_break_even(ranks: Mapping[str, RankIntervals], name: str, largest: floa
 def story_texts(
     ranks: Mapping[str, RankIntervals], name: str, goodness: float, n_negatives: int
 ) -> Texts:
-    """What the text says of the first and the last recommender, exact and sampled, without good
-    items and with two shares of them.
+    """What the text says of the first and the last recommender, exact without good items, and
+    sampled with ten times the goodness among the items above.
     """
-    parsed_metric = metric(name)
-    behind, ahead = next(iter(ranks)), list(ranks)[-1]
-    share = break_even(ranks[behind], ranks[ahead], name)
-    texts: Texts = {
-        "even": (share, ".0%"),
-        "turn": (turn(ranks[behind], ranks[ahead], name), ".0%"),
-        "candidates": round(float(ranks[ahead].n_candidates.mean())),
-        "half_ahead": (without_good(ranks[ahead], name, 0.5), ".1%"),
+    behind, ahead = ranks[next(iter(ranks))], ranks[list(ranks)[-1]]
+    sampled = partial(sampled_without_good, parsed_metric=metric(name), n_negatives=n_negatives)
+    return {
+        "even": (break_even(behind, ahead, name), ".0%"),
+        "turn": (turn(behind, ahead, name), ".0%"),
+        "half_ahead": (without_good(ahead, name, 0.5), ".1%"),
+        "z_exact": (without_good(ahead, name, 0.0), ".1%"),
+        "x_sampled_many": (sampled(behind, goodness=10 * goodness), ".1%"),
+        "z_sampled_many": (sampled(ahead, goodness=10 * goodness), ".1%"),
     }
-    for key, each in (("x", ranks[behind]), ("z", ranks[ahead])):
-        deep = Metric(
-            parsed_metric.kind,
-            round((parsed_metric.k or 1) * float(each.n_candidates.mean()) / n_negatives),
-        )
-        texts |= {
-            f"{key}_exact": (without_good(each, name, 0.0), ".1%"),
-            f"{key}_many": (without_good(each, name, 10 * goodness), ".1%"),
-            f"{key}_sampled": (sampled_without_good(each, parsed_metric, n_negatives, 0), ".1%"),
-            f"{key}_sampled_many": (
-                sampled_without_good(each, parsed_metric, n_negatives, 10 * goodness),
-                ".1%",
-            ),
-            f"{key}_deep": (float(each.evaluate(deep).mean()), ".1%"),
-            "deep": deep.k,
-        }
-    return texts
 
 
 def _in_grey(ax: Axes, count: int) -> None:
@@ -179,7 +163,7 @@ def plot_clean(confidence: float) -> Figure:
     figures.clean_region(ax, sizes, limits, points, {"10% good": 0.1, "1% good": 0.01})
     _in_grey(ax, len(limits))
     ax.legend(loc="lower left")
-    ax.set(xlabel="decoys N", ylabel="largest goodness g")
+    ax.set(xlabel="decoys m", ylabel="largest goodness g")
     return figure
 
 
@@ -196,7 +180,7 @@ def published_table() -> Frame:
         rows.append(
             (n, text, f"{largest_goodness:.7f}", f"1 in {1 / largest_goodness:,.0f}", clean)
         )
-    return pd.DataFrame(rows, columns=["N", "Published", "Exact g", "Exact rate", "Clean"])
+    return pd.DataFrame(rows, columns=["m", "Published", "Exact g", "Exact rate", "Clean"])
 
 
 def _chance(p: float) -> str:
@@ -214,7 +198,7 @@ def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
         pmf = decoys.pmf(n, goodness)
         shares = [decoys.at_least_share(pmf, share) for share in (goodness / 2, 2 * goodness)]
         rows.append((n, *map(_chance, [float(pmf[0]), decoys.at_least(pmf, 3), *shares])))
-    columns = ["N", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
+    columns = ["m", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -223,7 +207,7 @@ def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Fra
     benchmark.
 
     >>> pools_table([100, 1_000], 0.01, 0.95).columns.tolist()
-    ['Data', 'Items', 'Unrated', 'G, N=100', 'G, N=1000', '1% good', 'N']
+    ['Data', 'Items', 'Unrated', 'G, m=100', 'G, m=1000', '1% good', 'm']
     """
     rows = []
     for name in benchmark.DATA:
@@ -234,8 +218,8 @@ def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Fra
         n_good = round(goodness * pool)
         max_decoys = decoys.largest_in_pool(n_good, pool, confidence)
         rows.append((name, benchmark.facts(name)["items"], pool, *max_good, n_good, max_decoys))
-    good_columns = [f"G, N={n}" for n in sizes]
-    columns = ["Data", "Items", "Unrated", *good_columns, f"{100 * goodness:g}% good", "N"]
+    good_columns = [f"G, m={n}" for n in sizes]
+    columns = ["Data", "Items", "Unrated", *good_columns, f"{100 * goodness:g}% good", "m"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -245,8 +229,8 @@ def independent(n_decoys: int, correlation: float) -> float:
     >>> round(independent(2, 0.5), 2)
     1.5
     """
-    theta = correlation / (1 - correlation)
-    return float((1 / (1 + np.arange(n_decoys) * theta)).sum())
+    eta = correlation / (1 - correlation)
+    return float((1 / (1 + np.arange(n_decoys) * eta)).sum())
 
 
 def users_table(
@@ -269,7 +253,7 @@ def users_table(
         mean = float(pmf @ np.arange(n_decoys + 1))
         effective = independent(n_decoys, rho)
         rows.append((rho, _chance(float(pmf[0])), mean, effective, f"1 in {1 / limit:,.0f}"))
-    return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "Nₑ", "Needed"])
+    return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "mₑ", "Needed"])
 
 
 def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
@@ -318,7 +302,7 @@ def losses_table(
             rows.append((placement, "all", *(float(v[0] - v[-1]) for v in perfect_values)))
     return pd.DataFrame(
         rows,
-        columns=["Good decoys", "N", *(parsed_metric.label for parsed_metric in parsed_metrics)],
+        columns=["Good decoys", "m", *(parsed_metric.label for parsed_metric in parsed_metrics)],
     )
 
 
@@ -340,7 +324,7 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
         lines = {label: [decoys.loss(pmf, v) for pmf in pmfs] for label, v in values.items()}
         figures.curves(ax, shares * n_decoys, lines)
         _in_grey(ax, len(lines))
-        ax.set(xscale="log", title=placement, xlabel="good decoys, gN", ylim=(-0.02, 1.02))
+        ax.set(xscale="log", title=placement, xlabel="good decoys, gm", ylim=(-0.02, 1.02))
     axes[0].set_ylabel("loss")
     axes[0].legend(loc="upper left")
     return figure
@@ -399,7 +383,6 @@ def published_texts() -> Texts:
         "in_half": one_in(1_000, 0.5),
         "goodness_99": (float(decoys.largest_goodness(1_000, 0.99)), ".8f"),
         "largest": decoys.largest_sample(0.01, 0.95),
-        "largest_half": decoys.largest_sample(0.01, 0.5),
         "largest_sturgeon": decoys.largest_sample(0.1, 0.95),
         "half_rho": (half, ".3f"),
         "half_ne": (independent(1_000, half), ".0f"),
@@ -417,8 +400,8 @@ def pools_texts(pools: Frame, small_size: int, large_size: int, goodness: float)
     item_goodness = 1 / np.arange(1, unrated + 1)
     item_goodness = np.minimum(1, item_goodness * goodness * unrated / item_goodness.sum())
     mean, size = float(item_goodness.mean()), min(small_size, unrated)
-    max_good = pools[f"G, N={large_size}"]
-    last_max_good = last[f"G, N={large_size}"]
+    max_good = pools[f"G, m={large_size}"]
+    last_max_good = last[f"G, m={large_size}"]
     return {
         "zero": int((max_good == 0).sum()),
         "data_sets": len(pools),
@@ -439,7 +422,7 @@ def losses_texts(
 ) -> Texts:
     """What the text says of :func:`users_table` and, for the first metric, :func:`losses_table`."""
     last_row, parsed_metric = users.iloc[-1], metric(first)
-    loss_by_cell = losses.set_index(["Good decoys", "N"])[parsed_metric.label]
+    loss_by_cell = losses.set_index(["Good decoys", "m"])[parsed_metric.label]
     pmf, rho = decoys.pmf(n_decoys, goodness), float(last_row["Correlation"])
     losses_at_one = [
         decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(parsed_metric, n, n_test))
@@ -454,7 +437,7 @@ def losses_texts(
         "mean": f"{n_decoys * goodness:g}",
         "independent_clean": f"{100 * pmf[0]:.2g}%",
         "top_rho": f"{rho:g}",
-        "top_effective": (float(last_row["Nₑ"]), ".0f"),
+        "top_effective": (float(last_row["mₑ"]), ".0f"),
         "top_needed": str(last_row["Needed"]),
         "top_clean": (float(decoys.pmf(n_decoys, goodness, rho)[0]), ".0%"),
         "loss_label": parsed_metric.label,

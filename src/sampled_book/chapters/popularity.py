@@ -1,6 +1,8 @@
-"""Figures and tables on popularity of the chapter on random decoys."""
+"""Figures, tables and text values on popularity of the appendix on negatives."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,6 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sampled_metrics import metric
+from sampled_metrics.metrics import Metric
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
 from ..display import figures
@@ -107,11 +111,8 @@ def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
     exact, uniform = parts[protocols.ALL], [c for c in parts if str(c).endswith("uniform")]
     falls = (parts[[*uniform, protocols.ALL]].diff(axis=1).iloc[:, 1:] < 0).all(axis=1)
     rising = parts.loc[parts[uniform[-1]] < exact]
-    sizes = [len(bench.means(name)) for name in bench.where]
     counted: Texts = {
         "m": m,
-        "data_sets": len(parts),
-        "per_set": " to ".join(f"{end}" for end in sorted({min(sizes), max(sizes)})),
         "falls": int(falls.sum()),
         "rising": ", ".join(rising.index),
         "rising_most": uniform[-1].removesuffix(" uniform"),
@@ -130,3 +131,24 @@ def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
             f"{key}_high": (float(values.max()), ".0%"),
         }
     return counted
+
+
+def depth_texts(ranks: Mapping[str, RankIntervals], name: str, n_negatives: int) -> Texts:
+    """Which part of the ranking the list of k among negatives is about, and what the first and the
+    last recommender have there and among the negatives.
+
+    >>> toy = {"A": RankIntervals([0, 9], [0, 0], [41, 41])}
+    >>> texts = depth_texts(toy, "recall@1", 4)
+    >>> texts["deep"], texts["x_deep"]
+    (10, (1.0, '.1%'))
+    """
+    parsed_metric = metric(name)
+    recommenders = list(ranks.values())
+    candidates = float(recommenders[-1].n_candidates.mean())
+    deep = Metric(parsed_metric.kind, round((parsed_metric.k or 1) * candidates / n_negatives))
+    worth = parsed_metric(np.arange(1, n_negatives + 2))
+    texts: Texts = {"candidates": round(candidates), "deep": deep.k}
+    for key, each in (("x", recommenders[0]), ("z", recommenders[-1])):
+        texts[f"{key}_deep"] = (float(each.evaluate(deep).mean()), ".1%")
+        texts[f"{key}_sampled"] = (float((each.sampled_pmf(n_negatives) @ worth).mean()), ".1%")
+    return texts

@@ -411,7 +411,7 @@ def decoy_curves(
         for name, mark in marks(expected).items():
             points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
             ax.plot(n_decoys, run[name], linestyle="none", ms=6, mew=1.0, **points)
-    ax.set(xlabel="decoys N")
+    ax.set(xlabel="decoys m")
     return ax
 
 
