@@ -59,10 +59,8 @@ def test_expected_names_claims_of_the_ledger() -> None:
 
 def test_the_start_page_counts_the_claims() -> None:
     page = " ".join((ROOT / "book/chapters/index.md").read_text(encoding="utf-8").split())
-    (numbers,) = re.findall(
-        r"checked (\d+) claims .*? Of these, (\d+) hold as published\. Another (\d+) hold only under",
-        page,
-    )
+    words = r"checked (\d+) claims .*? (\d+) hold as published\. Another (\d+) hold only under"
+    (numbers,) = re.findall(words, page)
     counts = [
         sum(EXPECTED.get(name, REPRODUCED) == status for name in CLAIMS)
         for status in (REPRODUCED, UNSTATED)
