@@ -87,10 +87,14 @@ def test_the_start_page_says_from_where_the_order_is_right() -> None:
     ranks = {"X": np.repeat([1, 9, 12], 10), "Z": np.repeat([2, 2, 59], 10)}
     n, zeros = np.full(30, 60), np.zeros(30, dtype=int)
     intervals = {name: RankIntervals(r - 1, zeros, n) for name, r in ranks.items()}
-    _, _, texts = opening(intervals, "recall@3", 12, points=4)
+    curves, exact, (m, height) = opening(intervals, "recall@3", 12, points=4)
     protocol = Protocol(60, 59, replacement=False)
     (last,) = [m for m in course(ranks, "recall@3", protocol).orders.flips if m > 12]
-    assert texts["late"] == last
+    assert m == last
+    values = [100 * mean_by_enumeration("recall@3", r.tolist(), 60, m) for r in ranks.values()]
+    assert height == pytest.approx(np.mean(values), rel=1e-12)
+    assert curves.loc[m].tolist() == pytest.approx(values, rel=1e-12)
+    assert exact == pytest.approx({"X": 100 / 3, "Z": 200 / 3})
 
 
 @pytest.mark.parametrize("replacement", [True, False])

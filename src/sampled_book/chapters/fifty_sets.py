@@ -41,7 +41,9 @@ def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) ->
     by_source = reversals.by_group(table).loc[metric_name, n_negatives]
     cell = table[(table["m"] == n_negatives) & (table["metric"] == metric_name)]
     recommenders = cell["recommenders"]
+    movielens = cell[(cell["data"] == "ml-1m") & (cell["estimator"] == "naive")].iloc[0]
     found: Texts = {
+        "mislead-movielens": f"{movielens['reversed']} of {movielens['pairs']}",
         "mislead-metric": metric(metric_name).label,
         "mislead-m": f"{n_negatives:,}",
         "mislead-sets": f"{cell['data'].nunique()}",

@@ -161,20 +161,6 @@ def plot_smallest() -> Figure:
     return figure
 
 
-def smallest_texts() -> Texts:
-    """Text values on Bold and Steady: mean AP, exact and expected with one negative.
-
-    >>> {key: round(value, 2) for key, (value, _) in smallest_texts().items()}
-    {'bold_exact': 0.56, 'bold_sampled': 0.67, 'steady_exact': 0.5, 'steady_sampled': 0.75}
-    """
-    texts: Texts = {}
-    for name, ranks in SMALLEST.items():
-        sampled = naive("ap", Protocol(3, 1)).expected(ranks)
-        texts[f"{name.lower()}_exact"] = (float(metric("ap")(ranks).mean()), ".2f")
-        texts[f"{name.lower()}_sampled"] = (float(sampled.mean()), ".2f")
-    return texts
-
-
 def orders_table(courses: Mapping[str, Course], n_negatives: int) -> Frame:
     """Orders by each metric, best first: exact and sampled, and the least number of negatives from
     which the latter is right.
@@ -255,10 +241,7 @@ def film_texts(intervals: Mapping[str, RankIntervals], n_negatives: int) -> Text
     21
     """
     candidates = next(iter(intervals.values())).n_candidates
-    texts: Texts = {
-        "users": candidates.size,
-        "ten_n_over_m": (10 * float(candidates.mean()) / n_negatives, ".0f"),
-    }
+    texts: Texts = {"ten_n_over_m": (10 * float(candidates.mean()) / n_negatives, ".0f")}
     for name, recommender in intervals.items():
         sampled = averaged(recommender, "recall@10", n_negatives)
         low, high = 0, int(recommender.n_candidates.max())
@@ -291,25 +274,3 @@ def reversal_texts(ranks: Mapping[str, ArrayLike], runs: Frame, protocol: Protoc
         "wins": ((runs["A"] > runs["C"]).mean(), ".0%"),
         "exact_times": (exact["C"] / exact["A"], ".0f"),
     }
-
-
-def reversal_exercises() -> Texts:
-    """Both sides of the smallest counterexample, and from where Recall@10 of A and B is right.
-
-    >>> reversal_exercises()["left_ap"][0] > reversal_exercises()["right_ap"][0]
-    True
-    """
-    texts: Texts = {}
-    for name in ("ap", "ndcg", "auc"):
-        first_value, second_value, third_value = (
-            float(value) for value in metric(name)([1, 2, 3], 3)
-        )
-        texts |= {
-            f"left_{name}": (first_value + 2 * third_value, ".3f"),
-            f"right_{name}": (3 * second_value, ".3f"),
-        }
-    pair_ranks, protocol = (
-        {name: TOY[name] for name in "AB"},
-        Protocol(10_000, 9_999, replacement=False),
-    )
-    return texts | {"tie": order_by_negatives(pair_ranks, "recall@10", protocol).right_from}

@@ -57,6 +57,17 @@ def test_expected_names_claims_of_the_ledger() -> None:
     assert set(EXPECTED) <= set(CLAIMS)
 
 
+def test_the_start_page_counts_the_claims() -> None:
+    page = " ".join((ROOT / "book/chapters/index.md").read_text(encoding="utf-8").split())
+    words = r"checked (\d+) claims .*? (\d+) hold as published\. Another (\d+) hold only under"
+    (numbers,) = re.findall(words, page)
+    counts = [
+        sum(EXPECTED.get(name, REPRODUCED) == status for name in CLAIMS)
+        for status in (REPRODUCED, UNSTATED)
+    ]
+    assert [int(number) for number in numbers] == [len(CLAIMS), *counts]
+
+
 def test_ids_are_unique() -> None:
     assert len(CLAIMS) == len(load())
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in CLAIMS)
