@@ -69,18 +69,22 @@ def test_the_opening_holds_the_means_of_drawn_averages_in_percent():
     protocol, rng = Protocol(200, 10, replacement=True), np.random.default_rng(2)
     ranks = {"A": np.array([1, 4, 30, 30]), "B": np.array([90, 2, 150, 9])}
     texts = correcting.opening("recall@5", protocol, ranks)
-    assert (texts["users"], texts["gamma"][0]) == (4, 0.5)
-    assert (texts["exact_a"][0], texts["exact_b"][0]) == (50.0, 25.0)
-    assert texts["exact_order"] == texts["sampled_order"] == "A > B"
-    used = {
-        "sampled": estimators.naive("recall@5", protocol),
-        "corrected": estimators.bias_variance("recall@5", protocol, 0.5),
+    assert (texts["users"], texts["top_gap"]) == (4, (25.0, ".1f"))
+    samples = {name: np.tile(true_ranks, (20_000, 1)) for name, true_ranks in ranks.items()}
+    drawn = {
+        kind: {
+            name: 100 * e(protocol.draw(rows, rng)).mean(axis=1) for name, rows in samples.items()
+        }
+        for kind, e in (
+            ("sampled", estimators.naive("recall@5", protocol)),
+            ("corrected", estimators.bias_variance("recall@5", protocol, 0.5)),
+        )
     }
-    for kind, e in used.items():
-        for name, true_ranks in ranks.items():
-            drawn = 100 * e(protocol.draw(np.tile(true_ranks, (20_000, 1)), rng)).mean(axis=1)
-            error = drawn.std() / np.sqrt(drawn.size)
-            assert abs(drawn.mean() - texts[f"{kind}_{name.lower()}"][0]) < 4 * error + 1e-9
+    for name, values in drawn["sampled"].items():
+        error = values.std() / np.sqrt(values.size)
+        assert abs(values.mean() - texts[f"sampled_{name.lower()}"][0]) < 4 * error + 1e-9
+    difference = drawn["corrected"]["A"] - drawn["corrected"]["B"]
+    assert texts["top_sd"][0] == pytest.approx(difference.std(), rel=0.03)
 
 
 def test_one_evaluation_has_the_moments_of_simulated_ones():

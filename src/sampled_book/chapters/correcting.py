@@ -91,55 +91,44 @@ def errors_by_gamma(
 def spread(values: Iterable[float], form: str) -> str:
     """The least and the largest of some values, in words.
 
-    >>> spread([0.25, -1.0, 2.0], "+.1f")
-    '−1.0 to +2.0'
+    >>> spread([0.25, 1.0, 2.0], ".1f")
+    '0.2 to 2.0'
     """
     numbers = list(values)
-    return f"{min(numbers):{form}} to {max(numbers):{form}}".replace("-", "\N{MINUS SIGN}")
+    return f"{min(numbers):{form}} to {max(numbers):{form}}"
 
 
 def opening(
     metric_or_name: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]
 ) -> Texts:
-    """What the sampled metric and the correction by the rule expect for recommenders, in percent,
-    and how far each is from the exact value, in points. The error of the correction is the root
-    mean squared error of the average; `top_sd` is the standard deviation of the corrected
+    """What the sampled metric expects for recommenders, in percent, and how far it and the
+    correction by the rule are from the exact value, in points. The error of the correction is the
+    root mean squared error of the average; `top_sd` is the standard deviation of the corrected
     difference of the two best, on separate negatives.
 
     >>> toy = {"A": [1, 2, 4], "B": [3, 40, 50]}
     >>> texts = opening("ap", Protocol(50, 5, replacement=True), toy)
-    >>> texts["users"], texts["exact_order"], round(texts["exact_a"][0], 1)
-    (3, 'A > B', 58.3)
+    >>> texts["users"], round(texts["top_gap"][0], 1)
+    (3, 45.7)
     """
     parsed_metric = metric(metric_or_name)
     (n_users,) = {np.size(r) for r in ranks.values()}
     gamma = estimators.default_gamma(n_users)
-    sampled = estimators.naive(parsed_metric, protocol)
+    reported = estimators.naive(parsed_metric, protocol)
     corrected = estimators.bias_variance(parsed_metric, protocol, gamma)
-    percent = {
-        "exact": {u: 100 * parsed_metric(r, protocol.n_items).mean() for u, r in ranks.items()},
-        "sampled": {u: 100 * sampled.expected(r).mean() for u, r in ranks.items()},
-        "corrected": {u: 100 * corrected.expected(r).mean() for u, r in ranks.items()},
-    }
-    texts: Texts = {"users": n_users, "gamma": (gamma, ".2g")}
-    for kind, values in percent.items():
-        texts[f"{kind}_order"] = " > ".join(sorted(values, key=lambda u: -values[u]))
-        texts |= {f"{kind}_{u.lower()}": (float(v), ".1f") for u, v in values.items()}
-    best, second = sorted(ranks, key=lambda u: -percent["exact"][u])[:2]
-    texts["top_pair"] = f"{best} and {second}"
-    texts["top_gap"] = (float(percent["exact"][best] - percent["exact"][second]), ".1f")
-    sds = []
-    for user_ranks in ranks.values():
-        pmf = protocol.pmf(np.asarray(user_ranks))
-        variances = pmf @ corrected.values**2 - (pmf @ corrected.values) ** 2
-        sds.append(100 * float(np.sqrt(variances.sum())) / n_users)
-    of_name = dict(zip(ranks, sds, strict=True))
-    texts["top_sd"] = (float(np.hypot(of_name[best], of_name[second])), ".1f")
+    exact = {u: 100 * float(parsed_metric(r, protocol.n_items).mean()) for u, r in ranks.items()}
+    sampled = {u: 100 * float(reported.expected(r).mean()) for u, r in ranks.items()}
+    best, second = sorted(ranks, key=lambda u: -exact[u])[:2]
+    variances = [float(corrected.variance(ranks[u]).sum()) for u in (best, second)]
     errors = errors_by_gamma(parsed_metric, protocol, ranks, [n_users], [gamma])
-    biases = (abs(percent["sampled"][u] - percent["exact"][u]) for u in ranks)
-    texts["sampled_errors"] = spread(biases, ".0f")
-    texts["corrected_errors"] = spread(100 * errors.to_numpy().ravel(), ".1f")
-    return texts
+    texts: Texts = {
+        "users": n_users,
+        "top_gap": (exact[best] - exact[second], ".1f"),
+        "top_sd": (100 * float(np.sqrt(sum(variances))) / n_users, ".1f"),
+        "sampled_errors": spread((abs(sampled[u] - exact[u]) for u in ranks), ".0f"),
+        "corrected_errors": spread(100 * errors.to_numpy().ravel(), ".1f"),
+    }
+    return texts | {f"sampled_{u.lower()}": (sampled[u], ".1f") for u in ranks}
 
 
 def gamma_texts(errors: Frame) -> Texts:
@@ -205,33 +194,32 @@ def plot_correction(corrections: Mapping[str, Estimator], labels: Mapping[str, s
 
 
 def plot_gammas(errors: Frame) -> Figure:
-    """Plot the error of an average against gamma, in points, a panel for each number of users, with
-    circles at the weight of the rule, which is among the rows.
+    """Plot the error of an average against gamma, in points, a curve for each number of users: the
+    root mean square over the recommenders. A star is at the least, and a circle at the weight of
+    the rule, which is among the rows.
 
     >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
     >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
-    >>> [ax.get_title() for ax in plot_gammas(toy).axes]
-    ['N = 100', 'N = 10,000']
+    >>> [text.get_text() for text in plot_gammas(toy).axes[0].texts]
+    ['100 users', '10,000 users']
     """
-    users = list(dict.fromkeys(n_users for _, n_users in errors))
-    names = list(dict.fromkeys(name for name, _ in errors))
-    figure, axes = figures.grid(len(users), 2.7, sharex=True, sharey=True)
-    shown = errors.sort_index()
-    for ax, n_users in zip(axes, users, strict=True):
-        drawn = {name: shown[name, n_users].to_numpy() for name in names}
-        rule = estimators.default_gamma(n_users)
-        at_rule = {name: (rule, shown.loc[rule, (name, n_users)].min()) for name in names}
-        figures.errors_by_gamma(ax, shown.index, drawn, at_rule)
-        for line in ax.lines:  # small stars over unfilled circles, so that both can be seen
-            if line.get_marker() == "*":
-                line.set(markersize=9, zorder=4)
-            elif line.get_marker() == "o":
-                line.set(markerfacecolor="none", markersize=10)
-        ax.set(title=f"N = {n_users:,}", xlabel="", ylabel="")
-    figure.supxlabel(r"weight of the variance $\gamma$", fontsize=12)
-    figure.supylabel("root mean square error, points", fontsize=12)
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=len(names))
+    shown = np.sqrt((errors.sort_index() ** 2).T.groupby(level=1).mean().T)
+    drawn = {f"{n_users:,} users": shown[n_users].to_numpy() for n_users in shown}
+    rules = {name: estimators.default_gamma(n) for name, n in zip(drawn, shown, strict=True)}
+    at_rule = {
+        name: (rules[name], float(shown.loc[rules[name], n].min()))
+        for name, n in zip(drawn, shown, strict=True)
+    }
+    looks = figures.greys(drawn)
+    figure, ax = figures.panels(height=3.8)
+    figures.errors_by_gamma(ax, shown.index, drawn, at_rule, looks)
+    for name, values in drawn.items():
+        place = (shown.index[0], values[0])
+        ax.annotate(name, place, (2, 6), textcoords="offset points", color=looks[name]["color"])
+    ticks = [1, 3, 10, 30, 100]
+    ax.set_yticks(ticks, ticks)
+    ax.minorticks_off()
+    ax.set(xlabel=r"weight of the variance $\gamma$", ylabel="root mean square error, points")
     return figure
 
 
@@ -242,7 +230,7 @@ def own_prior(
     order. The recommender itself is then estimated without bias.
 
     >>> own_prior("ap", Protocol(50, 5, replacement=True), {"A": [1, 2, 30], "B": [3, 40, 50]})
-    {'right': '2 of 2'}
+    {'right': 2}
     """
     exact = {
         name: float(metric(metric_or_name)(r, protocol.n_items).mean()) for name, r in ranks.items()
@@ -253,4 +241,4 @@ def own_prior(
         means = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
         assert np.isclose(means[prior], exact[prior], rtol=1e-9)
         n_right += sorted(means, key=lambda name: means[name]) == exact_order
-    return {"right": f"{n_right} of {len(ranks)}"}
+    return {"right": n_right}

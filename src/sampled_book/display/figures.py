@@ -322,20 +322,21 @@ def errors_by_gamma(
     ax: Axes,
     gammas: ArrayLike,
     errors: Mapping[str, ArrayLike],
-    equal_users: Mapping[str, tuple[float, float]],
+    rule: Mapping[str, tuple[float, float]],
+    looks: Looks | None = None,
 ) -> Axes:
     """Plot the error of an average against gamma, both logarithmic, with a star at each minimum.
-    `equal_users` has the gamma for users that are all alike, and the error there: an open circle.
+    `rule` has the gamma of a rule, and the error there: an open circle around whatever is inside.
     """
     gamma_values = np.asarray(gammas)
-    for name, mark in marks(errors).items():
+    for name, mark in (looks or marks(errors)).items():
         values = np.asarray(errors[name])
         line = {"color": mark["color"], "linestyle": mark["linestyle"]}
         ax.plot(gamma_values, values, label=name, **line)
         least = int(values.argmin())
-        ax.plot(gamma_values[least], values[least], "*", ms=13, color=mark["color"])
-        if name in equal_users:
-            ax.plot(*equal_users[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
+        ax.plot(gamma_values[least], values[least], "*", ms=9, color=mark["color"], zorder=4)
+        if name in rule:
+            ax.plot(*rule[name], "o", ms=13, mfc="none", mec=mark["color"], mew=1.5)
     ax.set(xscale="log", yscale="log", xlabel=r"$\gamma$", ylabel="error of the average")
     return ax
 
