@@ -1,6 +1,7 @@
 """What the appendix on how often sampling misleads says, in numbers and in words."""
 
 import re
+from pathlib import Path
 from statistics import mean, median, stdev
 
 import pandas as pd
@@ -9,6 +10,8 @@ import pytest
 from sampled_book.chapters import fifty_sets as chapter
 from sampled_book.data import benchmark
 from sampled_book.experiments import evidence, reversals
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,21 @@ def shares_by_source(table, kind, estimator):
         if (row["metric"], row["m"], row["estimator"]) == ("ndcg@10", 100, estimator):
             parts.setdefault(row["group"], []).append(row[column] / row[kind])
     return {source: mean(values) for source, values in parts.items()}
+
+
+def test_the_first_page_of_the_repository_has_the_base_rate(bundled):
+    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    share = mean(shares_by_source(bundled, "pairs", "naive").values())
+    assert f"With 100 negatives {100 * share:.1f}% of pairs of tuned recommenders" in page
+    (here,) = (
+        row
+        for row in bundled.to_dict("records")
+        if (row["data"], row["metric"], row["m"]) == ("ml-1m", "ndcg@10", 100)
+        and row["estimator"] == "naive"
+    )
+    count = f"{here['reversed']} of {here['pairs']}"
+    assert f"MovieLens 1M, {count} pairs is reversed" in page
+    assert chapter.texts(bundled)["mislead-movielens"] == count
 
 
 def test_the_sentence_that_is_quoted(bundled):

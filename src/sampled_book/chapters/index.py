@@ -34,4 +34,5 @@ def opening(
         wrong, right = (wrong, middle) if values["X"] < values["Z"] else (middle, right)
     sizes = {*np.geomspace(10, largest, points).round().astype(int).tolist(), n_negatives, right}
     curves = pd.DataFrame.from_dict({m: expected(m) for m in sorted(sizes)}, orient="index")
-    return curves, exact, (right, float(curves.loc[right, ["X", "Z"]].mean()))
+    crossed = expected(right)
+    return curves, exact, (right, (crossed["X"] + crossed["Z"]) / 2)

@@ -12,12 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics._validate import IntArray
-from sampled_metrics.consistency import order_by_negatives
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
-from ..data import datasets
 from ..display import figures
 from ..display.tables import Frame, Texts
 from ..experiments.theory import expected_differences
@@ -84,55 +81,28 @@ def verdicts_texts(
         wrong_counts[label] = int((~pairs["consistent"]).sum())
     starts = {label: metric_course.orders.starts[-1] for label, metric_course in courses.items()}
     slow = max(starts, key=lambda label: starts[label])
-    n = np.broadcast_to(protocol.n_items, np.shape(next(iter(ranks.values()))))
     return {
         "m": protocol.n_negatives,
-        "users": n.size,
-        "n_min": int(n.min()),
-        "n_max": int(n.max()),
         "slow_metric": slow,
         "slow_from": starts[slow],
-        "slow_share": (starts[slow] / n.mean(), ".0%"),
-        "n_mean": round(float(n.mean())),
+        "slow_share": (starts[slow] / float(np.mean(protocol.n_items)), ".0%"),
         "wrong": sum(wrong_counts.values()),
         "judged": judged,
         "wrong_by_metric": ", ".join(f"{k} on {label}" for label, k in wrong_counts.items() if k),
     }
 
 
-def recall_texts(ranks: Mapping[str, ArrayLike], n_candidates: IntArray, n_negatives: int) -> Texts:
-    """Recall@10 and median rank of the first and the last recommender, exact and expected with
-    negatives drawn without replacement, and the scores that one recommender has to compute.
-
-    >>> texts = recall_texts({"A": [1, 30], "B": [11, 12]}, np.array([60, 60]), 59)
-    >>> texts["sampled_first"], texts["exact_last"], texts["median_last"]
-    ((0.5, '.1%'), (0.0, '.1%'), 12)
-    """
-    sampled = naive("recall@10", Protocol(n_candidates, n_negatives, replacement=False))
-    texts: Texts = {
-        "scores": (float(np.sum(n_candidates)) / 1e6, ".0f"),
-        "sampled_scores": (n_candidates.size * (n_negatives + 1) / 1e6, ".1f"),
-    }
-    for place, name in (("first", next(iter(ranks))), ("last", list(ranks)[-1])):
-        own = np.asarray(ranks[name])
-        texts |= {
-            f"sampled_{place}": (float(sampled.expected(own).mean()), ".1%"),
-            f"exact_{place}": (float((own <= 10).mean()), ".1%"),
-            f"median_{place}": round(float(np.median(own))),
-        }
-    return texts
-
-
 def difference_texts(
     intervals: Mapping[str, RankIntervals], ranks: Mapping[str, ArrayLike]
 ) -> Texts:
-    """Exact differences on Recall@10, in points, with standard errors over users, and how many
-    held-out films of each recommender are beyond rank 2,000.
+    """Exact differences on Recall@10, in points, with standard errors over users; how many
+    held-out films of each recommender are beyond rank 2,000; and its median rank.
 
     >>> two = {"A": RankIntervals([0, 0], [0, 0], [60, 60])}
     >>> two["B"] = RankIntervals([0, 30], [0, 0], [60, 60])
-    >>> difference_texts(two, {"A": [1, 1], "B": [1, 2001]})
-    {'differences': 'A − B 50.0 ± 50.0', 'beyond_a': 0, 'beyond_b': 1}
+    >>> difference_texts(two, {"A": [1, 1], "B": [1, 2001]})  # doctest: +NORMALIZE_WHITESPACE
+    {'differences': 'A − B 50.0 ± 50.0', 'beyond_a': 0, 'median_a': 1, 'beyond_b': 1,
+     'median_b': 1001}
     """
     recall = {name: each.evaluate("recall@10", "mean") for name, each in intervals.items()}
     best_first = sorted(recall, key=lambda name: -recall[name].mean())
@@ -141,8 +111,12 @@ def difference_texts(
         points = 100 * (recall[a] - recall[b])
         error = points.std(ddof=1) / np.sqrt(points.size)
         written.append(f"{a} \N{MINUS SIGN} {b} {points.mean():.1f} ± {error:.1f}")
-    beyond = {f"beyond_{k.lower()}": int((np.asarray(r) > 2_000).sum()) for k, r in ranks.items()}
-    return {"differences": ", ".join(written), **beyond}
+    texts: Texts = {"differences": ", ".join(written)}
+    for name, own in ranks.items():
+        values = np.asarray(own)
+        texts[f"beyond_{name.lower()}"] = int((values > 2_000).sum())
+        texts[f"median_{name.lower()}"] = round(float(np.median(values)))
+    return texts
 
 
 def ties_table(by_ties: Frame) -> Frame:
@@ -202,32 +176,6 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
     return figure
 
 
-def start_texts() -> Texts:
-    """How often X and Y miss the top ten of ten negatives, drawn without replacement, and how many
-    of their films are in the last tenth of the list; and from which numbers of negatives the order
-    of Y and each start of X by Recall@10 is right.
-
-    >>> texts = start_texts()
-    >>> 1 < texts["starts_from"] <= texts["starts_to"] < 1_393
-    True
-    """
-    bundle, seeds = datasets.bundled_variants(), datasets.bundled_seeds()
-    x, y = (bundle[name, "as reproduced"].n_better + 1 for name in "XY")
-    candidates = seeds[0].n_candidates
-    ten = naive("recall@10", Protocol(candidates, 10, replacement=False))
-    whole = Protocol(candidates, int(candidates.min()) - 1, replacement=False)
-    right_from = [
-        order_by_negatives({"X": start.n_better + 1, "Y": y}, "recall@10", whole).right_from
-        for start in seeds
-    ]
-    reached = [m for m in right_from if m is not None]
-    missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
-    n = candidates
-    last = {f"tenth_{k}": int(((r - 1) / (n - 1) > 0.9).sum()) for k, r in (("x", x), ("y", y))}
-    starts = {"starts_from": min(reached), "starts_to": max(reached), "seeds": len(reached)}
-    return {**starts, **missed, **last}
-
-
 def tie_spread(intervals: RankIntervals) -> float:
     """Standard deviation of the mean exact AUC over random breakings of the ties."""
     n = intervals.n_candidates
@@ -269,7 +217,6 @@ def ties_texts(
         "auc_other": (other, ".1f"),
         "win_share": ((other - low) / (high - low) if high > low else 1.0, ".0%", "down"),
         "recall_move": "does not change" if abs(move) < 5e-4 else f"changes by {move:.3f} points",
-        "sampled_mean": (recall["mean", "sampled"] / 100, ".1%"),
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
         "sampled_high": (recall["optimistic", "sampled"], ".1f"),
         "first_many": int((tied.n_better + 1)[has_many_ties].min()) if has_many_ties.any() else 1,
