@@ -11,8 +11,11 @@ from matplotlib.figure import Figure
 from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
+from ..data import benchmark
 from ..display import figures
 from ..display.tables import Frame, Texts
+from ..experiments import evidence, reversals
+from . import fifty_sets
 from .correcting import Makers
 
 
@@ -133,11 +136,38 @@ def table_texts(
     light = [f"BV {g:g}" for g in gammas if g <= gamma]
     return {
         "wrong_plain": int((order["uncorrected"] < 0.5).sum()),
-        "n_metrics": len(order),
         "bias_least": (float(low.min()), ".0f", "down"),
         "bias_most": (float(low.max()), ".0f", "up"),
         "order_least": round(n_starts * float(order[light].to_numpy().min())),
-        "starts": n_starts,
+    }
+
+
+def benchmark_texts(metric_name: str = "ndcg@10", n_negatives: int = 100) -> Texts:
+    """What correcting fixes on the benchmark, for the reported value and for the correction with a
+    fitted prior (`_best`). Of the six first data sets: the root mean squared error as a multiple of
+    the exact metric (`size`), and the share of pairs in the wrong order in expectation and in one
+    evaluation (`once`). Of all: the shares in the wrong order in expectation of the appendix.
+
+    >>> texts = benchmark_texts()
+    >>> texts["turn_size"], texts["turn_once_best"], texts["mislead-pairs-best"]
+    ('9.8', '14.0%', '6.8%')
+    """
+    errors, pairs = (evidence.bundled(kind, list(benchmark.DATA)) for kind in ("errors", "pairs"))
+    rows = evidence.by_correction(errors, pairs)
+    is_cell = (rows["metric"] == metric_name) & (rows["m"] == n_negatives) & ~rows["replacement"]
+    sizes = rows[is_cell].groupby("estimator")["share"].mean()
+    orders = fifty_sets.one_evaluation(pairs, n_negatives).set_index("Value")
+    label = metric(metric_name).label
+    counted = fifty_sets.texts(reversals.bundled(), metric_name, n_negatives)
+    return {
+        "turn_size": f"{sizes['naive']:.1f}",
+        "turn_size_best": f"{sizes[fifty_sets.BEST]:.2f}",
+        "turn_once": f"{orders.at['reported value', f'{label}, one evaluation']:.1%}",
+        "turn_once_best": f"{orders.at[fifty_sets.BEST, f'{label}, one evaluation']:.1%}",
+        "turn_expected_best": f"{orders.at[fifty_sets.BEST, f'{label}, expected']:.1%}",
+    } | {
+        name: counted[name]
+        for name in ("mislead-pairs", "mislead-pairs-best", "mislead-neighbours-best")
     }
 
 
