@@ -207,8 +207,8 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
     expected = float((n_draws * (n_draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
     if not replacement:
         finding = (
-            f"{n_repeats:,} of {keys.size:,} draws repeat a negative of their user, where "
-            f"{expected:,.0f} pairs of draws would be equal with replacement"
+            f"{n_repeats:,} of {keys.size:,} draws repeat a negative of the same user; drawn with "
+            f"replacement, about {expected:,.0f} pairs of draws would be equal"
         )
         return Check("duplicates", float(n_repeats), float(not n_repeats), finding)
     pairs = int((counts.astype(np.int64, copy=False) * (counts - 1) // 2).sum())
@@ -233,8 +233,8 @@ def _coverage(
     size, rate = float(rates @ candidates) / rate, rate / (2.0 if any_own else 1.0)
     p_value = float(np.exp(-never_drawn_exponent(n_distinct, size, rate)))
     finding = (
-        f"{n_items - n_distinct:,} of {n_items:,} items are never drawn, at most "
-        f"{max(0.0, n_items + size * np.expm1(-rate)):,.0f} expected"
+        f"{n_items - n_distinct:,} of {n_items:,} items are never drawn; uniform draws leave out "
+        f"at most {max(0.0, n_items + size * np.expm1(-rate)):,.0f} on average"
     )
     return Check("coverage", float(n_items - n_distinct), p_value, finding)
 
@@ -254,11 +254,11 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
     first_key = np.arange(sizes.size, dtype=np.int64) * n_codes  # of each user
     count = int(nearly_equal.sum())
     if not count:
-        finding = f"no user has {OVERLAP:.0%} of the negatives of another"
+        finding = f"no user has {OVERLAP:.0%} or more of the negatives of an earlier user"
         return Check("lists", 0.0, p_value, finding), ""
     finding = (
-        f"{count:,} of {sizes.size:,} users have {OVERLAP:.0%} or more of the negatives of "
-        "another, who comes before"
+        f"{count:,} of {sizes.size:,} users have {OVERLAP:.0%} or more of the negatives of an "
+        "earlier user"
     )
     root = np.where(nearly_equal, partner, np.arange(sizes.size))
     while (root[root] != root).any():
@@ -285,8 +285,9 @@ class _Power:
 
     def __str__(self) -> str:
         value = f"{round(self.value, 2) + 0.0:.2f}"  # there is no negative zero
-        fit = f"{value} ({_printed_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
-        return f"as by popularity to the power {fit}"
+        interval = _printed_ranges.written(self.low, self.high, 2)
+        fit = f"{value} (95% interval {interval}; 0 is uniform)".replace("-", "\u2212")
+        return f"drawn in proportion to popularity to the power {fit}"
 
 
 def _power(
@@ -442,7 +443,7 @@ def _number(
         f"{draws.size:,} users {modal_size:,}"
     )
     if claimed is not None and n_deviating:
-        finding += f", where {claimed:,} are said"
+        finding += f", where {claimed:,} are claimed"
     return Check("numbers", float(n_deviating), p_value, finding)
 
 
@@ -493,8 +494,9 @@ def _items(
     dof = max(int(usable.sum()) - 1, 1)
     p_value = _two_sided(stats.chi2(dof), ratio * dof, ratio * dof)
     finding = (
-        f"counts of {int(usable.sum()):,} {'items' if n_bins == n_items else 'stretches of items'} "
-        f"vary {ratio:.3g} times as much as those of uniform draws"
+        f"the counts of {int(usable.sum()):,} "
+        f"{'items' if n_bins == n_items else 'stretches of items'} have {ratio:.3g} times the "
+        "variance that uniform draws have on average"
     )
     return Check("items", ratio, p_value, finding)
 
@@ -553,7 +555,8 @@ def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
 def _order(check: str, places: FloatArray, order: str) -> Check:
     test = stats.kstest(places, "uniform")
     finding = (
-        f"half of the draws are among the first {np.median(places):.1%} of the candidates {order}"
+        f"half of the draws are among the first {np.median(places):.1%} of the candidates {order} "
+        "(uniform draws: 50%)"
     )
     return Check(check, float(test.statistic), float(test.pvalue), finding)
 

@@ -548,15 +548,15 @@ COMMANDS = {
         "--recommender A --n-items 480 --n-negatives 50 --no-replacement --out toy/cert.json",
     ),
     "published": _Command(_published, options.published_options,
-        "Read a published table: what its averages leave possible, and whether they can be.",
-        "The table has for each method and metric what is printed, and all exact values that the "
-        "printed numbers leave possible, their digits and the draws of the negatives counted: "
+        "Bound the exact metrics behind a published table, and check its numbers.",
+        "The table has for each method and metric what is published, and all exact values that the "
+        "published numbers leave possible, their digits and the draws of the negatives counted: "
         "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
         "there are at most 4 times fewer from one doubling of the rank to the next. All ranges of "
-        "a data set hold together with 95% confidence. The last column is a guess. A row that "
-        "cannot be is named. A table of methods that ranked one corpus for all queries needs no "
-        "options but columns queries, documents, of, and corpus, which says how its documents were "
-        "chosen.",
+        "a data set hold together with 95% confidence. The last column is a guess. A row "
+        "that no ranks can give is named. A table of methods that ranked one corpus for all "
+        "queries needs no options but columns queries, documents, of, and corpus, which says "
+        "how its documents were chosen.",
         "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
         "--n-negatives 50 --users 300 --no-replacement",
         _TABLE,

@@ -98,7 +98,7 @@ def certificate_options(add: partial[None]) -> None:
     _metric_option(add)
     add_one = partial(add_option, add.args[0].add_mutually_exclusive_group())
     add_one("--recommender NAME", "whose range, where the log has several")
-    add_one("--pair", "the range of recommender A's metric less that of B", action="store", nargs=2,
+    add_one("--pair", "A's metric minus B's: the range of the difference", action="store", nargs=2,
         metavar=("A", "B"))
     add("--n-items N", "candidates of each user, the relevant item included, if the log has no "
         "column of this name")

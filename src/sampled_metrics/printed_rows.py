@@ -83,7 +83,7 @@ def _rows(table: Printed, sizes: dict[str, int | None]) -> list[Row]:
         seen_methods.add((dataset, method))
         printed = _numbers(record, columns, label)
         if not printed:
-            table.notes.append(f"{label} is left out: no number is printed")
+            table.notes.append(f"{label} is left out: it has no number")
             continue
         row_sizes = {
             key: _size(key, record.get(columns.get(key, "")), default, label)
@@ -210,7 +210,9 @@ def _number(cell: object, label: str) -> tuple[float, float] | None:
 def _one_number(text: str, cell: object, label: str) -> tuple[float, float]:
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
-        raise ValueError(f"{label} must be a printed number such as 0.250, got {as_written(cell)}")
+        raise ValueError(
+            f"{label} must be a published number such as 0.250, got {as_written(cell)}"
+        )
     decimals, exponent = match[2] or "", int(match[3] or 0) - 2 * len(match[4])
     value = float(f"{match[1]}.{decimals}e{exponent}")
     if value > 1:

@@ -27,14 +27,14 @@ from .results import Published
 #: What a number on each kind of corpus proves.
 PROVES = {
     "uniform": "if all relevant documents were kept, and scores do not depend on the "
-    "corpus, the value in full is at most the printed one for these queries, on every metric but "
+    "corpus, the value in full is at most the published one for these queries, on every metric but "
     "AUC; one number gives no lower bound and two give no order: give the run itself to "
     "sampled-metrics estimate RUN --qrels QRELS --corpus-size {corpus_size}",
     "pooled": "if all relevant documents were kept, and scores do not depend on the "
-    "corpus, the value in full is at most the printed one for these queries, for systems in the "
-    "pool and outside, on every metric but AUC; with a cutoff k it is the printed one if the pool "
-    "has the system's first k documents of each query; nothing follows if judgements were dropped "
-    "with their documents",
+    "corpus, the value in full is at most the published one for these queries, for systems in the "
+    "pool and outside, on every metric but AUC; with a cutoff k it is the published one if the "
+    "pool has the system's first k documents of each query; nothing follows if judgements were "
+    "dropped with their documents",
     "unknown": "nothing follows, not even an upper bound, since relevant documents may be "
     "missing: ask how the documents were chosen, whether all relevant ones were kept, and whether "
     "judgements were dropped",
@@ -117,7 +117,7 @@ def _lines(row: Row, metrics: list[Metric] | None) -> list[_Line]:
     if documents >= size:
         raise ValueError(
             f"corpus_size of {row.name} must exceed its {documents:,} documents, got {size:,}: "
-            "with all documents ranked the printed value is exact"
+            "with all documents ranked the published value is exact"
         )
     lines = []
     for metric, (value, half) in row.printed.items():
@@ -167,7 +167,7 @@ def _leads(orders: pd.DataFrame) -> Iterator[tuple[str, str]]:
         yield (
             f"leads on {scope}",
             f"{small} of {len(rows)} are below twice the largest standard error "
-            f"over queries that the printed numbers allow; the smallest is that of "
+            f"over queries that the published numbers allow; the smallest is that of "
             f"{printable(str(row['first']))} over {printable(str(row['second']))}, "
             f"{row['lead']:.4f} on {row['queries']:,} queries, where the standard error is at most "
             f"{row['largest_error']:.4f}: compare the values of each query",

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
+import numpy as np
 import pandas as pd
 
 from ._files import SUFFIXES, put
@@ -307,7 +308,7 @@ class Estimates(Result):
         ...     verify.main(path)  # doctest: +ELLIPSIS
         {"recommenders": ["recommender"], "metric": "rr", ...}
         the metric of "recommender" is in 0.0... to 0..., with 95% confidence
-        checked: a proof, valid if the counts are genuine and the bets were fixed beforehand
+        checked: valid if the counts are genuine and the bets were fixed before the evaluation
         sha256 ...
         0
         """
@@ -343,8 +344,8 @@ class Comparison(Result):
     {('A', 'B'): 'A beats B'}
     >>> result
     A beats B on AUC (95% confidence, whatever the ranks).
-    pair     reported  estimate          large sample      95% interval
-    A and B  +1.0000   +1.0000 ± 0.0000  +1.000 to +1.000  +0.876 to +1.000
+    difference  reported  estimate          large sample      95% interval
+    A minus B   +1.0000   +1.0000 ± 0.0000  +1.000 to +1.000  +0.876 to +1.000
     95% interval: whatever the ranks
     """
 
@@ -357,7 +358,7 @@ class Comparison(Result):
         return _later("report.paper", "methods")(self)
 
     def certificate(self, path: str | Path, first: str, second: str) -> Path:
-        """Write a pair's interval, `first` less `second`, to a file that ``verify.py`` checks.
+        """Write a pair's interval, `first` minus `second`, to a file that ``verify.py`` checks.
 
         An interval without 0 is a verdict with its confidence. The file holds the users at each two
         sampled ranks. It is a ValueError if the interval is out of scope, as in
@@ -366,6 +367,21 @@ class Comparison(Result):
         return put(
             Path(path), _later("evaluation.certificates", "encoded_pair")(self, first, second)
         )
+
+    def winner_first(self) -> pd.DataFrame:
+        """The differences in the direction of the verdicts; those of undecided pairs as given."""
+        frame = self.frame.copy()
+        pairs = frame[["first", "second", "verdict"]].itertuples(index=False, name=None)
+        is_reversed = np.array(
+            [verdict in (f"{b} beats {a}", f"{b} probably beats {a}") for a, b, verdict in pairs]
+        )
+        ranges = [f"{kind}_{end}" for kind in ("student", "possible") for end in ("low", "high")]
+        for one, other in (("first", "second"), ranges[:2], ranges[2:]):
+            swapped = frame.loc[is_reversed, [other, one]].to_numpy(copy=True)
+            frame.loc[is_reversed, [one, other]] = swapped
+        for name in ("reported", "estimate", *ranges):
+            frame.loc[is_reversed, name] *= -1.0
+        return frame
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -527,15 +543,17 @@ class Published(Result):
     >>> import sampled_metrics as sm
     >>> rows = pd.DataFrame({"method": ["A"], "HR@1": ["0.300"], "NDCG@5": ["0.250"]})
     >>> sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=False)
-    method  metric  printed  no assumption  decreasing  at most 4x  guess
-    A       hit@1    0.3000
-    A       ndcg@5   0.2500
-    decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
-    above it on average
-    at most 4x: moreover at most 4 times fewer from one doubling to the next
-    ranges: 95% confidence, each under the assumption of its column
-    all columns: if each user has n_items candidates, or nearly as many
-    guess: if the true ranks are as even as the printed numbers allow
+    method  metric  published  no assumption  decreasing  at most 4x  guess
+    A       hit@1      0.3000
+    A       ndcg@5     0.2500
+    decreasing: assuming that deeper ranks have fewer users, down to rank 10 × items / negatives
+    at most 4x: assuming also at most 4 times fewer users with each doubling of the rank
+    ranges: all ranges of a data set hold together with 95% confidence, each under the assumption of
+    its column
+    all columns: assuming that each user has n_items candidates, or nearly as many
+    guess: the value if the true ranks are distributed as evenly as the published numbers allow;
+    nothing bounds its error
+    an empty range: no ranks that the column allows give the published numbers; a note says why
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """
 

@@ -196,8 +196,8 @@ class Certificate:
         return self._claim()
 
     def _claim(self) -> str:
-        # In quotes and ASCII, so that no name reads as a claim or moves a terminal's cursor.
-        names = " less that of ".join(map(json.dumps, self.names))
+        # In quotes and ASCII: no name reads as a claim or moves a terminal's cursor.
+        names = " minus that of ".join(map(json.dumps, self.names))
         confidence = (100 * self.confidence).normalize()
         ends = f"{self.low:f} to {self.high:f}"
         return f"the metric of {names} is in {ends}, with {confidence:f}% confidence"
@@ -209,7 +209,8 @@ class Certificate:
             least, most = DOWN.subtract(least, most), UP.subtract(most, least)
         is_low = self.low <= least or self._wealth(1, self.low) >= 1
         is_high = self.high >= most or self._wealth(-1, self.high) >= 1
-        _require(is_low and is_high, f"wealth below 1 / alpha: low {is_low}, high {is_high}")
+        end = "high" if is_low else "low"
+        _require(is_low and is_high, f"{end} end: its bets win less than 1 / alpha times the stake")
 
     def _wealth(self, side: int, end: Decimal) -> Decimal:
         """Lower bound of alpha times the wealth on one side, against a mean metric of `end`."""
@@ -340,7 +341,7 @@ def main(*paths: str) -> int:
         return 1 if isinstance(problem, RefusedError) else 2
     print(json.dumps(content["settings"]))
     print(claim)
-    print("checked: a proof, valid if the counts are genuine and the bets were fixed beforehand")
+    print("checked: valid if the counts are genuine and the bets were fixed before the evaluation")
     print(f"sha256 {hashlib.sha256(data).hexdigest()}")
     return 0
 

@@ -119,7 +119,7 @@ def test_the_number_of_negatives_is_counted():
     wrong_number = numbers(lists, 500, n_negatives=25)
     assert wrong_number.statistic == 40
     assert wrong_number.alarm
-    assert wrong_number.finding == "each of 40 users has 20 negatives, where 25 are said"
+    assert wrong_number.finding == "each of 40 users has 20 negatives, where 25 are claimed"
     assert audit(np.array(lists), 500, n_negatives=25)["alarm"].tolist()[2]
     short_lists = [lists[0][:8], *lists[1:]]
     for options in ({}, {"n_negatives": 20}, {"replacement": True}):
@@ -267,7 +267,9 @@ def test_preference_for_popular_items_raises_the_alarm():
     allowed = np.where(positives.toarray()[np.arange(300)[:, None], drawn], draws, drawn)
     checks = by_check(audit(allowed, n_items, positives, replacement=True))
     assert checks["popularity"].alarm
-    assert "with popular ones first; as by popularity to the power" in checks["popularity"].finding
+    finding = checks["popularity"].finding
+    assert "with popular ones first (uniform draws: 50%); drawn in proportion to" in finding
+    assert finding.endswith("; 0 is uniform)")
     assert not checks["positives"].alarm
 
 

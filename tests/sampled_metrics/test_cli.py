@@ -631,11 +631,11 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     ((arguments, comparison),) = calls
     assert stderr == "".join(f"note: {note}\n" for note in comparison.notes)
     assert words_of(line)[words_of(line).index("--metric") + 1] in arguments
-    sentences, table = stdout.split("pair  ")
+    sentences, table = stdout.split("difference  ")
     assert " ".join(sentences.split()) == " ".join(comparison.sentences)
     table, promised = table.split("95% interval: ")
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
-        "X and Y", "X and Z", "Y and Z",
+        "X minus Y", "Z minus X", "Y minus Z",
     ]  # fmt: skip
     assert promised.startswith("if deeper ranks have fewer users")
 
@@ -729,7 +729,7 @@ def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[st
     options.append("--sequential")
     assert main(["plan", "--from", "log.csv", *SIZES, *options]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "A race is expected to rank about" in printed
+    assert "A race is expected to decide after about" in printed
     assert "race: decides the order of the exact metric over all 300 users" in printed
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -188,10 +188,10 @@ def test_the_wealth_is_that_of_fractions():
 
 
 def test_names_of_a_pair_are_quoted_one_by_one(found):
-    names = ['A" less that of "B', "C\u202e"]
+    names = ['A" minus that of "B', "C\u202e"]
     claim = verify.Certificate(altered(found, "settings", "recommenders", value=names)).check()
     assert claim.startswith(
-        r'the metric of "A\" less that of \"B" less that of "C\u202e" is in ' + found["range"][0]
+        r'the metric of "A\" minus that of \"B" minus that of "C\u202e" is in ' + found["range"][0]
     )
 
 
@@ -215,7 +215,7 @@ def test_a_result_and_the_command_write_the_same_file(tmp_path, capsys):
     options = "--n-items 200 --n-negatives 20 --replacement --metric ndcg@10 --quiet"
     command = ["certificate", str(rows), *options.split(), "--out", str(file)]
     assert main([*command, "--pair", "A", "B"]) == 0
-    assert 'the metric of "A" less that of "B" is in ' in capsys.readouterr().out
+    assert 'the metric of "A" minus that of "B" is in ' in capsys.readouterr().out
     assert file.read_bytes() == path.read_bytes()
     assert main([*command, "--pair", "A", "B", "--recommender", "A"]) == 2
     assert "not allowed with" in capsys.readouterr().err

@@ -807,9 +807,10 @@ def test_a_plan_says_what_is_enough() -> None:
     full = planned.frame.iloc[-1]
     assert best["design"] == "adaptive"
     assert planned.sentences[:-1] == [
-        f"A and B: {best['users']} users with {best['negatives']} to {best['most']} negatives each "
-        f"are enough on NDCG@10 ({best['estimator']}, {best['scores']:,} scores), but only as "
-        "its bias favours the better one here; ranking all items takes "
+        f"A and B on NDCG@10: {best['users']} users with {best['negatives']} to {best['most']} "
+        f"negatives each reach the right order with probability 0.95 ({best['estimator']}, "
+        f"{best['scores']:,} scores), but only because its bias favours the better recommender "
+        "here; ranking all items takes "
         f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
     ]
     assert best["users"] < full["users_needed"]  # who samples knows less than who ranks all
@@ -817,12 +818,13 @@ def test_a_plan_says_what_is_enough() -> None:
     assert "bias" not in sure.sentences[0]
     too_few = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 2, **options)
     assert too_few.sentences[:-1] == [
-        "no evaluation of up to 2 users with up to 200 negatives is enough on NDCG@10; ranking "
-        f"all items takes {full['users_needed']} users ({full['scores_by_users']:,} scores)."
+        "NDCG@10: no evaluation of up to 2 users with up to 200 negatives reaches the right order "
+        "with probability 0.95; ranking all items takes "
+        f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
     ]
-    assert "no method that errs" in too_few.sentences[-1]
-    assert "the two in" in too_few.sentences[-1]
-    assert "probability 0.95, if true ranks are distributed as assumed; compare says" in " ".join(
+    assert "Take any method that names the wrong recommender" in too_few.sentences[-1]
+    assert too_few.sentences[-1].endswith(" Guessing reaches 5%.")
+    assert "Probabilities are for true ranks distributed as assumed; compare says" in " ".join(
         too_few.summary().split()
     )
 
@@ -874,4 +876,4 @@ def test_plans_of_all_pairs_keep_their_designs() -> None:
     pd.testing.assert_frame_equal(pair_designs.reset_index(drop=True), pair_plan.designs)
     pair_rows = planned.frame.query("first == 'A' and second == 'C'").iloc[:, 2:]
     pd.testing.assert_frame_equal(pair_rows.reset_index(drop=True), pair_plan.frame)
-    assert planned.summary().count("cheapest:") == 3
+    assert planned.summary().count("cheapest") == 3

@@ -381,8 +381,12 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
     ("cells", "options", "said"),
     [
         ({"HR_10": ["60.3"]}, {}, "must be in [0, 1], got '60.3': write percentages as 25.0%"),
-        ({"HR_10": ["-0.1"]}, {}, "must be a printed number"),
-        ({"HR_10": ["0.5±0.1"]}, {}, "HIT@10 of A must be a printed number".replace("HIT", "Hit")),
+        ({"HR_10": ["-0.1"]}, {}, "must be a published number"),
+        (
+            {"HR_10": ["0.5±0.1"]},
+            {},
+            "HIT@10 of A must be a published number".replace("HIT", "Hit"),
+        ),
         ({"HR_10": ["0.5"], "Hit_10": ["0.5"]}, {}, "two columns for Hit@10"),
         ({"note": ["x"]}, {}, "needs a column of a metric"),
         ({"HR_10": ["-"]}, {}, "must hold one number"),
@@ -413,7 +417,7 @@ def test_a_file_is_read_as_text(tmp_path):
     published = sm.published(path, n_items=500, n_negatives=99, users=10**6, replacement=True)
     assert published.frame[["dataset", "method"]].to_numpy().tolist() == [["X", "A"], ["Y", "A"]]
     assert "columns left out, as they are no metric: source" in published.notes
-    assert "B on X is left out: no number is printed" in published.notes
+    assert "B on X is left out: it has no number" in published.notes
     width = published.frame["high"] - published.frame["low"]
     assert width[0] > width[1]  # 100 users, or a million and two digits
     for text, message in (("", "CSV file"), ("a,HR@1\nA,0.1\nA,0.2\n", "two rows for A")):

@@ -267,7 +267,7 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
         cases.append((row.estimate, np.log(value / row.estimate), exponent))
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
     promise = next(
-        line for line in estimates.promises() if line.startswith("typical: at most 5% of")
+        line for line in estimates.promises() if line.startswith("typical: calibrated on")
     )
     assert "7 recommenders, none of them neural, on 2 data sets from 2 sources" in promise
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
@@ -342,12 +342,14 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
         assert np.isnan(row.steepness)
         assert sentence.startswith(
             f"{row.verdict} on NDCG@10 (right in 97% of such cases on the benchmark, 90% if one "
-            "more source were wrong throughout). "
+            "more source had every order wrong). "
         )
-        assert "A decision with 95% confidence takes about" in sentence
+        assert "To decide with 95% confidence, evaluate about" in sentence
         promise = compared.promises()[-1]
-        assert promise.startswith("track record: at most 5% of all pairs get a wrong verdict")
-        assert promise.endswith("with their source left out, 3 of 200 verdicts were wrong")
+        assert ". At most 5% of all pairs get a wrong verdict by it, averaged over" in promise
+        assert promise.endswith(
+            ". Of 200 verdicts on sources left out of the calibration, 3 were wrong"
+        )
         # A larger confidence leaves the probability, and takes the verdict.
         (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
         assert (stricter.verdict, stricter.favoured, stricter.probability) == (
@@ -430,17 +432,25 @@ def test_results_do_not_depend_on_the_order_of_rows():
         (
             "ndcg@10",
             (230_123, 500, True),
-            "about 500 negatives for each user, or about 240,000 such users",
+            "draw about 500 negatives for each user, or evaluate about 240,000 users like these",
         ),
-        ("ndcg@10", (pd.NA, 500, True), "about 500 negatives for each user"),
-        ("ndcg@10", (230_123, pd.NA, True), "all items ranked, or about 240,000 such users"),
-        ("ndcg@10", (pd.NA, pd.NA, True), "all items ranked"),
-        ("ndcg@10", (34, pd.NA, False), "about 34 such users"),
-        ("ndcg@10", (pd.NA, pd.NA, False), "more users than these, even with all items ranked"),
-        ("ndcg@10", (34, pd.NA, pd.NA), "more negatives, or about 34 such users"),
-        ("ndcg@10", (pd.NA, pd.NA, pd.NA), "more negatives"),
-        ("auc", (1_984, pd.NA, pd.NA), "about 2,000 such users"),
-        ("auc", (pd.NA, pd.NA, pd.NA), "more users"),
+        ("ndcg@10", (pd.NA, 500, True), "draw about 500 negatives for each user"),
+        (
+            "ndcg@10",
+            (230_123, pd.NA, True),
+            "rank all items, or evaluate about 240,000 users like these",
+        ),
+        ("ndcg@10", (pd.NA, pd.NA, True), "rank all items"),
+        ("ndcg@10", (34, pd.NA, False), "evaluate about 34 users like these"),
+        ("ndcg@10", (pd.NA, pd.NA, False), "rank all items and evaluate more users"),
+        (
+            "ndcg@10",
+            (34, pd.NA, pd.NA),
+            "draw more negatives, or evaluate about 34 users like these",
+        ),
+        ("ndcg@10", (pd.NA, pd.NA, pd.NA), "draw more negatives"),
+        ("auc", (1_984, pd.NA, pd.NA), "evaluate about 2,000 users like these"),
+        ("auc", (pd.NA, pd.NA, pd.NA), "evaluate more users"),
     ],
 )
 def test_a_sentence_says_what_a_decision_takes(metric, needed, remedy):
@@ -448,7 +458,7 @@ def test_a_sentence_says_what_a_decision_takes(metric, needed, remedy):
     names = ("users_needed", "negatives_needed", "ranking_decides")
     row = compared.frame.assign(verdict=UNDECIDED, warrant="", favoured="")
     compared = replace(compared, frame=row.assign(**dict(zip(names, needed, strict=True))))
-    assert compared.sentences[0].endswith(f"A decision takes {remedy}.")
+    assert compared.sentences[0].endswith(f"To decide with 95% confidence, {remedy}.")
 
 
 def test_the_stored_record_is_in_order(monkeypatch):

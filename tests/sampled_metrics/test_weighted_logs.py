@@ -68,7 +68,7 @@ def test_a_comparison_is_paired():
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "undecided"}
     sentence = sm.compare(even, "auc").sentences[0]
     assert sentence.startswith("A or B on AUC: undecided. ")
-    assert sentence.endswith("A decision takes more users.")
+    assert sentence.endswith(" confidence, evaluate more users.")
     comparison.summary(), comparison.to_html()
 
 

@@ -51,7 +51,7 @@ class Assumption:
     >>> from sampled_metrics import Assumption, Protocol
     >>> from sampled_metrics.bounds.identification import interval
     >>> print(Assumption())
-    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
+    deeper ranks have fewer users, down to rank 10 × items / negatives
 
     Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
     among the first ten of 1,000?
@@ -80,10 +80,9 @@ class Assumption:
     def __str__(self) -> str:
         limits = ", in a mixture of geometric distributions" if self.geometric else ""
         if np.isfinite(self.steepness):
-            limits += f", and at most {self.steepness:g} times fewer from one doubling to the next"
+            limits += f", at most {self.steepness:g} times fewer with each doubling of the rank"
         return (
-            f"deeper ranks have fewer users{limits}, down to the rank with {self.head:g} negatives "
-            "above it on average"
+            f"deeper ranks have fewer users{limits}, down to rank {self.head:g} × items / negatives"
         )
 
     @property

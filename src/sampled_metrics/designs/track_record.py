@@ -137,8 +137,9 @@ def benchmark() -> str:
 def typical_promise() -> str:
     """What a typical range promises."""
     return (
-        f"at most {percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value "
-        f"for the log's users, averaged over sources like the benchmark's (theorem; {benchmark()})"
+        f"calibrated on a benchmark with known exact values ({benchmark()}). At most "
+        f"{percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value for the "
+        "log's users, averaged over sources like the benchmark's (theorem)"
     )
 
 
@@ -146,9 +147,11 @@ def verdict_promise(metric: Metric) -> str:
     """What a verdict on a pair promises, and how often verdicts were wrong on sources left out."""
     observed = _stored()["metrics"][_recorded(metric)]["observed"]
     return (
-        f"at most {percent(1.0 - TYPICAL)} of all pairs get a wrong verdict, averaged over "
-        f"sources like the benchmark's (theorem; {benchmark()}); with their source left out, "
-        f"{observed['wrong']:,} of {observed['verdicts']:,} verdicts were wrong"
+        f"how often estimates that differed as clearly had the right order, on a benchmark with "
+        f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
+        "wrong verdict by it, averaged over sources like the benchmark's (theorem). Of "
+        f"{observed['verdicts']:,} verdicts on sources left out of the calibration, "
+        f"{observed['wrong']:,} were wrong"
     )
 
 

@@ -264,10 +264,10 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
 
 def comparison_panel(result: Comparison) -> Panel:
     """The corrected difference of each pair, in front of the identification interval."""
-    rows, compared_metric = result.frame, metric(result.settings["metric"])
+    rows, compared_metric = result.winner_first(), metric(result.settings["metric"])
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
-    labels = [f"{names[first]} and {names[second]}" for first, second in pairs]
+    labels = [f"{names[first]} minus {names[second]}" for first, second in pairs]
 
     def draw(ax: Axes) -> None:
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]

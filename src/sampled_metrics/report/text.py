@@ -7,8 +7,7 @@ says which functions write these for each type of result, and in which order.
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +32,7 @@ from ..bounds.assumption import Assumption
 from ..designs import track_record
 from ..metrics import Metric, metric
 from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
-
-#: Characters of a line of prose in a terminal.
-_WIDTH = 96
+from .paragraphs import paragraphs
 
 
 def text(value: object) -> str:
@@ -125,10 +122,6 @@ def _confidence_of(result: Result) -> float:
     return float(result.settings.get("confidence", CONFIDENCE))
 
 
-def _paragraphs(sentences: Iterable[str]) -> str:
-    return "".join("\n".join(textwrap.wrap(sentence, _WIDTH)) + "\n" for sentence in sentences)
-
-
 def made_with(result: Result) -> str:
     """The settings on one line."""
     return ", ".join(f"{name} {text(value)}" for name, value in result.settings.items())
@@ -163,6 +156,12 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
     }
     lines = [f"{headings[warrant]}{scope}: {condition}" for warrant, scope, condition in grounds]
     lines += assuming(result) if grounds else []
+    if str(result.source.get("negatives", "")).endswith("all of them"):
+        are_for = "intervals" if isinstance(result, Estimates) else "verdicts and intervals"
+        lines.append(
+            "all candidates are ranked: the estimates are exact for these users, and the "
+            f"{are_for} are for the population that these users were drawn from"
+        )
     rows = _of_metric(result.frame, metric_name)
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
@@ -214,7 +213,7 @@ def _comparison_ground(result: Comparison) -> _Ground:
         confidence, otherwise = confidence_of(result), ""
         if not has_theorem.all():
             otherwise = f"; without a verdict at {confidence} confidence, {condition}"
-        condition = f"under the assumption of the verdict{otherwise}"
+        condition = f"under the assumption named in the verdict{otherwise}"
     return warrant, "", condition
 
 
@@ -264,12 +263,12 @@ def _comparison_sentence(
     row: Mapping[Hashable, Any], compared_metric: Metric, confidence: float
 ) -> str:
     scope = f"on {compared_metric.label}"
-    remedy = _remedy(row, compared_metric)
+    remedy = f"To decide with {percent(confidence)} confidence, {_remedy(row, compared_metric)}."
     if row["verdict"] != UNDECIDED:
         sentence = f"{_verdict(row, confidence, scope)}."
         if row["warrant"] != TRACK_RECORD:
             return sentence
-        return f"{sentence} A decision with {percent(confidence)} confidence takes {remedy}."
+        return f"{sentence} {remedy}"
     hint, favoured = "", printable(row["favoured"])
     if favoured and np.isnan(row["probability"]):
         hint = f"; Student's paired interval favours {favoured} ({LARGE_SAMPLE})"
@@ -279,7 +278,7 @@ def _comparison_sentence(
     if np.isnan(row["detectable"]):
         return sentence
     detectable = f"This log can detect differences above about {row['detectable']:.3f}."
-    return f"{sentence} {detectable} A decision takes {remedy}."
+    return f"{sentence} {detectable} {remedy}"
 
 
 def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
@@ -289,18 +288,20 @@ def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
         for name in ("users_needed", "negatives_needed", "ranking_decides")
     )
     remedies = (
-        [] if users is None else [f"about {_printed_ranges.up_to_two_digits(users):,} such users"]
+        []
+        if users is None
+        else [f"evaluate about {_printed_ranges.up_to_two_digits(users):,} users like these"]
     )
     if negatives is not None:
-        remedies.insert(0, f"about {negatives:,} negatives for each user")
+        remedies.insert(0, f"draw about {negatives:,} negatives for each user")
     elif ranking:
-        remedies.insert(0, "all items ranked")
+        remedies.insert(0, "rank all items")
     elif ranking is None and not compared_metric.linear:
-        remedies.insert(0, "more negatives")
+        remedies.insert(0, "draw more negatives")
     if not remedies:
         # AUC has no bias under sampling: only more users help.
-        more_users = "more users than these, even with all items ranked"
-        return "more users" if compared_metric.linear else more_users
+        more_users = "evaluate more users"
+        return more_users if compared_metric.linear else f"rank all items and {more_users}"
     return ", or ".join(remedies)
 
 
@@ -308,30 +309,31 @@ def _recorded(row: Mapping[Hashable, Any]) -> str:
     """How often the record had such an order right, rounded down to whole percents."""
     share, low = (np.floor(100.0 * row[name] + 1e-9) for name in ("probability", "probability_low"))
     return (
-        f"right in {share:.0f}% of such cases on the benchmark, {low:.0f}% if one more source were "
-        "wrong throughout"
+        f"right in {share:.0f}% of such cases on the benchmark, {low:.0f}% if one more source had "
+        "every order wrong"
     )
 
 
 def comparison_table(result: Comparison) -> pd.DataFrame:
     """One column for a pair, an estimate with its error, and an interval; others as they are."""
-    rows = result.frame.to_dict("records")
-    cells = result.frame[[name for name in result.frame if name not in _INCLUDED]].copy()
-    cells.insert(0, "pair", [f"{row['first']} and {row['second']}" for row in rows])
+    frame = result.winner_first()
+    rows = frame.to_dict("records")
+    cells = frame[[name for name in frame if name not in _INCLUDED]].copy()
+    cells.insert(0, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
     cells["reported"] = [_signed(row["reported"]) for row in rows]
     cells["estimate"] = [
         f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
     ]
     heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index), result)
-    cells.insert(3, heading, _ranges_of(result.frame, signed=True))
-    if heading != LARGE_SAMPLE and result.frame["student_low"].notna().any():
-        cells.insert(3, LARGE_SAMPLE, _ranges_of(result.frame, "student", signed=True))
+    cells.insert(3, heading, _ranges_of(frame, signed=True))
+    if heading != LARGE_SAMPLE and frame["student_low"].notna().any():
+        cells.insert(3, LARGE_SAMPLE, _ranges_of(frame, "student", signed=True))
     cells["verdict"] = [_verdict(row, _confidence_of(result)) for row in rows]
     return cells
 
 
 def plan_sentences(result: Plan) -> list[str]:
-    """What is enough for each pair, and how often a method can decide at all."""
+    """What reaches the right order of each pair, and how often a method can decide at all."""
     return [_plan_sentence(result, *pair) for pair in _pairs(result)] + _limits(result.limits)
 
 
@@ -352,35 +354,38 @@ def _pairs(result: Plan) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
 
 def _plan_sentence(result: Plan, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
     label, exact = metric(result.settings["metric"]).label, rows.iloc[-1]
+    order_text = f"the right order with probability {result.settings['confidence']:g}"
     sampled = designs[designs["design"] != "full ranking"].dropna()
     if len(sampled):
         best = sampled.iloc[0]
         negatives = f"{best['negatives']:,}"
         if best["most"] > best["negatives"]:
             negatives += f" to {best['most']:,}"
+        negatives += " negative" if negatives == "1" else " negatives"
         design_text = (
-            f"{best['users']:,} users with {negatives} negatives each are enough on {label} "
+            f"{best['users']:,} users with {negatives} each reach {order_text} "
             f"({best['estimator']}, {best['scores']:,} scores)"
         )
         if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
-            design_text += ", but only as its bias favours the better one here"
+            design_text += ", but only because its bias favours the better recommender here"
     else:
         design_text = (
             f"no evaluation of up to {result.settings['n_users']:,} users with up to "
-            f"{result.settings['max_negatives']:,} negatives is enough on {label}"
+            f"{result.settings['max_negatives']:,} negatives reaches {order_text}"
         )
     ranking_text = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
     if pd.isna(exact["users_needed"]):
-        ranking_text = "would not be enough"
-    sentence = f"{pair}{': ' if pair else ''}{design_text}; ranking all items {ranking_text}."
+        ranking_text = "does not reach it with any number of users"
+    scope = f"{pair} on {label}" if pair else label
+    sentence = f"{scope}: {design_text}; ranking all items {ranking_text}."
     race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
     if len(race):
         users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
         n_users, n_items = (float(result.settings[name]) for name in ("n_users", "n_items"))
         sentence += (
-            f" A race is expected to rank about {users:,.0f} of {n_users:,.0f} users, with "
-            f"{100 * scores / n_users / n_items:.2g}% of the scores for ranking all items "
-            "for all of them."
+            f" A race is expected to decide after about {users:,.0f} of {n_users:,.0f} users, with "
+            f"{100 * scores / n_users / n_items:.2g}% of the scores that ranking all items for "
+            "all users takes."
         )
     return sentence
 
@@ -390,32 +395,33 @@ def _limits(limits: pd.DataFrame) -> list[str]:
     if not len(limits):
         return []
     rows = limits.to_dict("records")
-    pairs = [pair_name(row) if "first" in row else "the two" for row in rows]
+    pairs = [f" for {pair_name(row)}" if "first" in row else "" for row in rows]
     largest_shares = limits["most_decided"].groupby(pairs, sort=False).max()
     # Rounded upwards, as bounds are.
-    shares = [f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in largest_shares.items()]
-    row = limits.iloc[0]
-    decided = ", ".join([f"{shares[0]} of evaluations", *shares[1:]])
+    shares = [f"{np.ceil(100.0 * x - 1e-9):.0f}%{pair}" for pair, x in largest_shares.items()]
+    shares[0] = shares[0].replace("%", "% of evaluations", 1)
+    row, errors = limits.iloc[0], f"{1.0 - CONFIDENCE:.0%}"
     return [
-        f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
-        f"recommender, no method that errs in at most {1.0 - CONFIDENCE:.0%} of evaluations "
-        f"decides more often than this: {decided}. It may assume that near the top deeper "
-        "ranks have fewer users."
+        f"A verdict with {percent(CONFIDENCE)} confidence is harder to reach. Take any method that "
+        f"names the wrong recommender in at most {errors} of evaluations, for {row['users']:,} "
+        f"users drawn separately for each recommender, with {row['negatives']:,} negatives each. "
+        f"It names the right one in at most {', '.join(shares)}, even if it assumes that near the "
+        f"top deeper ranks have fewer users. Guessing reaches {errors}."
     ]
 
 
 def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
-    """Definitions of the words enough and race."""
+    """What the probabilities of a plan and a race are about."""
     order_promise = (
-        f"enough: the right order with probability {result.settings['confidence']:g}, if true "
-        "ranks are distributed as assumed; compare says what a verdict with this confidence takes"
+        "right order: the better recommender has the higher estimate. Probabilities are for true "
+        "ranks distributed as assumed; compare says what a verdict takes"
     )
     if not (result.frame["estimator"] == "race").any():
         return [order_promise]
     race_promise = (
         f"race: decides the order of the exact metric over all {result.settings['n_users']:,} "
-        f"users with confidence {result.settings['confidence']:g}; expected for users whose "
-        "ranks by two recommenders are independent, and mostly shorter where they are not"
+        f"users with confidence {result.settings['confidence']:g}. The users are those expected if "
+        "ranks by two recommenders are independent; with correlated ranks a race is mostly shorter"
     )
     return [order_promise, race_promise]
 
@@ -429,7 +435,8 @@ def plan_tables(result: Plan) -> str:
         # Ties are left out: they hardly ever happen.
         parts.append(formatted(rows.drop(columns=["ties", *best])))
         parts.append(formatted(rows[["estimator", *best]]) if best else "")
-        parts.append(f"cheapest:\n{formatted(designs)}" if len(designs) else "")
+        empty = "" if designs.notna().all(axis=None) else " (empty: none reaches the right order)"
+        parts.append(f"cheapest{empty}:\n{formatted(designs)}" if len(designs) else "")
     return "".join(parts)
 
 
@@ -500,7 +507,7 @@ def published_table(result: Published) -> pd.DataFrame:
 
 
 def order_counts(result: Published) -> list[str]:
-    """How many orders of two methods are settled, by data set and metric."""
+    """How many pairs of methods are decided, by data set and metric."""
     orders = result.orders
     if orders.empty:
         return []
@@ -514,7 +521,7 @@ def order_counts(result: Published) -> list[str]:
             f"{len(part)} ({promise(str(assumption), str(warrant), _confidence_of(result))})"
             for (assumption, warrant), part in groups
         )
-        settled_text = f"{len(settled)} of {len(rows)} orders of two methods settled"
+        settled_text = f"the order of {len(settled)} of {len(rows)} pairs of methods is decided"
         lines.append(f"{scope}: {settled_text}" + (f": {counts}" if counts else ""))
     return lines
 
@@ -523,17 +530,27 @@ def published_promises(result: Published, metric_name: str | None = None) -> lis
     """What each column assumes."""
     if "proves" in result.frame:
         return [f"{name}: {said}" for name, said in result.settings.items()]
-    sizes = "all columns: if each user has n_items candidates, or nearly as many"
+    sizes = "all columns: assuming that each user has n_items candidates, or nearly as many"
     if "assumed" not in result.settings:
         return [sizes]
     words = [f"decreasing: assuming {result.settings['assumed']}"]
     if "steepness" in result.settings:
         fold = f"at most {result.settings['steepness']:g}"
-        words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
-    confidence = f"{confidence_of(result)} confidence"
-    words.append(f"ranges: {confidence}, each under the assumption of its column")
-    words.append(sizes)
-    words.append("guess: if the true ranks are as even as the printed numbers allow")
+        words.append(
+            f"{fold}x: assuming also {fold} times fewer users with each doubling of the rank"
+        )
+    words += [
+        f"ranges: all ranges of a data set hold together with {confidence_of(result)} confidence, "
+        "each under the assumption of its column",
+        sizes,
+        "guess: the value if the true ranks are distributed as evenly as the published numbers "
+        "allow; nothing bounds its error",
+    ]
+    if result.frame.filter(like="low").isna().any(axis=None):
+        words.append(
+            "an empty range: no ranks that the column allows give the published numbers; a note "
+            "says why"
+        )
     return words
 
 
@@ -608,7 +625,7 @@ def _nothing(result: Result, metric_name: str | None = None) -> list[str]:
 
 
 def _table(result: Result) -> str:
-    return formatted(shown(result))
+    return formatted(shown(result).rename(columns={"printed": "published"}))
 
 
 class Printed(NamedTuple):
@@ -664,12 +681,12 @@ def promises(result: Result, metric_name: str | None = None) -> list[str]:
 def summary(result: Result, *, notes: bool = True) -> str:
     """A result as a terminal shows it."""
     parts = {
-        "sentences": _paragraphs(sentences(result)),
+        "sentences": paragraphs(sentences(result)),
         "table": printed(result).table(result),
-        "promises": _paragraphs(promises(result)),
+        "promises": paragraphs(promises(result)),
     }
     noted = [f"note: {note}" for note in result.notes] if notes else []
-    return "".join(parts[name] for name in printed(result).order) + _paragraphs(noted)
+    return "".join(parts[name] for name in printed(result).order) + paragraphs(noted)
 
 
 def as_text(result: Result, kind: str) -> str:

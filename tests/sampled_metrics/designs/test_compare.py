@@ -166,7 +166,9 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     (users,) = comparison.frame["users_needed"]
     written = -(-users // 100) * 100  # rounded up to two digits
     assert 1_000 < users < 10_000
-    assert comparison.sentences[0].endswith(f"A decision takes about {written:,} such users.")
+    assert comparison.sentences[0].endswith(
+        f" confidence, evaluate about {written:,} users like these."
+    )
     assert found(-(-users // 600)).verdicts["A", "B"] == UNDECIDED
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
@@ -182,10 +184,10 @@ def test_equal_recommenders_have_no_verdict(of):
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         remedy = {
-            "ap": "more users than these, even with all items ranked",
-            "auc": "more users",
+            "ap": "rank all items and evaluate more users",
+            "auc": "evaluate more users",
         }[of]
-        assert comparison.sentences[0].endswith(f"A decision takes {remedy}.")
+        assert comparison.sentences[0].endswith(f"To decide with 95% confidence, {remedy}.")
         assert ": undecided. This log can detect" in comparison.sentences[0]
         assert row.negatives_needed is pd.NA
         # AUC needs no correction.
@@ -234,7 +236,7 @@ def test_negatives_that_would_settle_a_pair():
     comparison = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
     (row,) = comparison.frame.itertuples()
     assert (row.verdict, row.negatives_needed, row.ranking_decides) == (UNDECIDED, pd.NA, True)
-    assert comparison.sentences[0].endswith("A decision takes all items ranked.")
+    assert comparison.sentences[0].endswith(" confidence, rank all items.")
     exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
@@ -242,7 +244,7 @@ def test_negatives_that_would_settle_a_pair():
     (row,) = comparison.frame.itertuples()
     assert (row.verdict, row.ranking_decides) == (UNDECIDED, True)
     assert row.negatives_needed in (5, 10, 20, 50)
-    proof = f"A decision takes about {row.negatives_needed} negatives"
+    proof = f"To decide with 95% confidence, draw about {row.negatives_needed} negatives"
     assert proof in comparison.sentences[0]
     assert all(len(line) <= 100 for line in comparison.summary().splitlines())
     # So few that even their exact ranks would not.
@@ -459,3 +461,25 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     (entropy_row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
     assert entropy_row.reported == row.reported == row.estimate > 0
     assert (entropy_row.possible_low, entropy_row.verdict) == (row.possible_low, row.verdict)
+
+
+def test_a_difference_is_printed_in_the_direction_of_its_verdict() -> None:
+    # B's item is always first, A's always last: AUC 1 and 0, B minus A +1.
+    rows = pd.DataFrame({"recommender": ["A"] * 99 + ["B"] * 99, "user": [*range(99)] * 2,
+                         "rank": [10] * 99 + [1] * 99})  # fmt: skip
+    sampled = {"n_items": 1_000, "n_negatives": 9, "replacement": True}
+    compared = evaluation.compare(read_log(rows, **sampled), "auc")
+    assert compared.verdicts == {("A", "B"): "B beats A"}
+    assert compared.frame["estimate"].tolist() == [-1.0]
+    (row,) = compared.shown.to_dict("records")
+    assert (row["difference"], row["reported"]) == ("B minus A", "+1.0000")
+    assert row["95% interval"] == "+0.876 to +1.000"
+
+
+def test_a_full_ranking_is_said_to_be_exact_for_its_users() -> None:
+    rows = pd.DataFrame({"recommender": ["A"] * 5 + ["B"] * 5, "user": [*range(5)] * 2,
+                         "rank": [1, 2, 3, 4, 5, 5, 4, 3, 2, 1]})  # fmt: skip
+    for n_items, is_exact in ((10, True), (11, False)):
+        log = read_log(rows, n_items=n_items, n_negatives=9, replacement=False)
+        for result in (evaluation.compare(log, "auc"), evaluation.estimate(log, ["auc"])):
+            assert ("exact for these users" in " ".join(result.promises())) == is_exact

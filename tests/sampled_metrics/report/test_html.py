@@ -235,8 +235,8 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
 
 def test_a_pair_has_its_differences_with_signs() -> None:
     read = Read(of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {}))
-    cells = ["A and B", "+0.0200", "\u22120.0100 \u00b1 0.0040", "\u22120.020 to \u22120.002"]
-    first_cell = read.texts["td"].index("A and B")
+    cells = ["B minus A", "\u22120.0200", "+0.0100 \u00b1 0.0040", "+0.002 to +0.020"]
+    first_cell = read.texts["td"].index("B minus A")
     assert read.texts["td"][first_cell : first_cell + 4] == cells
 
 
@@ -281,7 +281,7 @@ def test_the_heading_of_a_range_is_its_confidence_or_large_sample() -> None:
     for warrant, heading in headings.items():
         settings = {"metric": "auc", "warrant": warrant, "confidence": 0.999}
         shown = Comparison(pair, settings).shown
-        assert list(shown) == ["pair", "reported", "estimate", heading, "verdict"]
+        assert list(shown) == ["difference", "reported", "estimate", heading, "verdict"]
 
 
 def test_a_figure_draws_the_typical_range_or_else_the_standard_error(monkeypatch) -> None:
@@ -312,7 +312,7 @@ def test_no_name_can_break_out() -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
     verdict = f"B beats {printable(NASTY)} (95% confidence, if deeper ranks have fewer users)"
-    assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
+    assert set(shown) == {printable(NASTY), f"B minus {printable(NASTY)}", verdict}
     assert any(f"B beats {printable(NASTY)} on AUC" in sentence for sentence in read.texts["li"])
 
 
@@ -328,10 +328,10 @@ def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
     ax = Comparison(pd.concat(pairs), {"metric": "auc"}).plot().axes[0]
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
     assert len(set(labels)) == 3
-    assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
+    assert ax.lines[0].get_xydata().tolist() == [[0.01, place] for place in range(3)]
     (ranges,) = ax.collections
     drawn = [part.tolist() for part in ranges.get_segments()]
-    assert drawn == [[[-0.02, place], [-0.002, place]] for place in range(3)]
+    assert drawn == [[[0.002, place], [0.02, place]] for place in range(3)]
 
 
 def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> None:
@@ -339,7 +339,7 @@ def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> 
     assert read.open == []
     ((figure_caption,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
     assert "Markers: the corrected" in figure_caption
-    assert table == "AUC: differences, first recommender less second."
+    assert table == "AUC: differences, first recommender minus second."
     assert read.all("script") == []
 
 
@@ -349,7 +349,7 @@ def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
     read = Read(nasty_comparison._repr_html_())
     assert read.texts["caption"] == ["metric auc"]
     assert read.texts["li"] == ["a note."]
-    assert read.texts["th"] == ["pair", "reported", "estimate", "95% interval", "verdict"]
+    assert read.texts["th"] == ["difference", "reported", "estimate", "95% interval", "verdict"]
     assert Read(Audit(nasty_comparison.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
         nasty_comparison.to_html()
