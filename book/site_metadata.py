@@ -119,7 +119,7 @@ def write_moved_pages(app: Sphinx, problem: Exception | None) -> None:
         return
     for old, new in app.config.moved_pages.items():
         if new not in app.env.found_docs:
-            raise ConfigError(f"moved_pages leads from {old} to {new}, which is no page")
+            continue  # a part of the book is built
         if old in app.env.found_docs:
             raise ConfigError(f"moved_pages leads away from {old}, which is a page")
         target = app.builder.get_relative_uri(old, new)

@@ -152,13 +152,9 @@ def test_an_old_address_leads_to_where_the_page_is_now(build):
     assert '<a href="../index.html">The book</a>' in (site / "folder" / "older.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("moved", "said"),
-    [({"old": "gone"}, "leads from old to gone, which is no page"), ({"index": "folder/page"}, "")],
-)
-def test_an_address_cannot_move_to_nowhere_or_from_a_page(build, moved, said):
-    with pytest.raises(ConfigError, match=said or "leads away from index, which is a page"):
-        build("", moved_pages=moved)
+def test_a_page_that_is_there_cannot_have_moved(build):
+    with pytest.raises(ConfigError, match="leads away from index, which is a page"):
+        build("", moved_pages={"index": "folder/page", "old": "in another part of the book"})
 
 
 def test_the_books_own_old_addresses_lead_to_chapters():
