@@ -1,4 +1,4 @@
-"""Every letter in the mathematics of a page is in the tables of the notation, with one meaning there."""
+"""Every letter in the mathematics of a page is in the tables of the notation, once."""
 
 from __future__ import annotations
 
@@ -13,39 +13,45 @@ BOOK = Path(__file__).resolve().parents[2] / "book"
 NOTATION = BOOK / "notation.md"
 PAGES = sorted({*BOOK.glob("*.md"), *BOOK.glob("chapters/*.md"), *BOOK.glob("library/*.md")})
 
-GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi
-omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
+GREEK = (
+    r"alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau"
+    r"|phi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell"
+)
 #: What a reader sees as code, or as the file's settings.
 CODE = re.compile(
     r"\A---\n.*?\n---\n|^```(?!\{(?!code))\S.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE
 )
 MATH = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\$)(.+?)(?<!\\)\$", re.DOTALL)
 #: Words in an equation, names of functions and upright letters, such as the d of an integral.
-WORDS = re.compile(r"\\(?:text|mathrm|operatorname|begin|end)(?![a-zA-Z])\*?\s*(?:\{[^}]*\}|[a-zA-Z])")
-LETTER = re.compile(r"(\\mathcal)\s*\{?([A-Z])\}?|\\([a-zA-Z]+)|([a-zA-Z])")
+WORDS = re.compile(
+    r"\\(?:text|mathrm|operatorname|begin|end)(?![a-zA-Z])\*?\s*(?:\{[^}]*\}|[a-zA-Z])"
+)
+LETTER = re.compile(
+    rf"(\\mathcal)\s*\{{?([A-Z])\}}?|\\({GREEK})(?![a-zA-Z])|\\[a-zA-Z]+|([a-zA-Z])"
+)
 #: How a row of the second table says that a page quotes the letters of a paper.
 QUOTED = "(the paper's letter)"
 
 
 def letters(text: str) -> set[str]:
-    """The letters in the mathematics of a page: Latin ones, Greek ones by name, `cal P` for a script P."""
+    """The letters in the mathematics of a page: Greek ones by name, `cal P` for a script P."""
     found = set()
     for displayed, inline in MATH.findall(CODE.sub(" ", text)):
-        for script, capital, command, letter in LETTER.findall(
-            WORDS.sub(" ", displayed or inline)
-        ):
-            if script:
-                found.add(f"cal {capital}")
-            elif letter or command in GREEK:
-                found.add(letter or command)
-    return found
+        math = WORDS.sub(" ", displayed or inline)
+        for script, capital, greek, latin in LETTER.findall(math):
+            found.add(f"cal {capital}" if script else greek or latin)
+    return found - {""}
 
 
 def rows(text: str, head: str) -> list[list[str]]:
     """The cells of the table whose first line begins with `head`."""
     _, table = text.split(f"\n{head}", 1)
     lines = table.split("\n\n", 1)[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line[:1] == "|"]
+    return [
+        [cell.strip() for cell in line.strip("| ").split(" | ")]
+        for line in lines
+        if line[:1] == "|"
+    ]
 
 
 def everywhere(text: str) -> set[str]:
@@ -55,8 +61,10 @@ def everywhere(text: str) -> set[str]:
 
 def by_page(text: str) -> list[tuple[str, set[str], str]]:
     """The label of the page, the letters and the meaning of each row of the second table."""
-    labelled = [(re.search("`(.+)`", page), cell, meaning) for page, cell, meaning in rows(text, "| Page |")]
-    return [(found[1], letters(cell), meaning) for found, cell, meaning in labelled if found]
+    return [
+        (page.split("`")[1], letters(cell), meaning)
+        for page, cell, meaning in rows(text, "| Page |")
+    ]
 
 
 def undefined(page: str, notation: str) -> set[str]:
@@ -84,7 +92,8 @@ def test_the_parser_finds_an_undefined_letter() -> None:
 
 In $\tilde r_{a} \le n$ dollars, `$c$`, \$5 and \$6 there are no new letters. There are in
 $$
-\sum_{\text{all}} \mathcal{P}(n) \frac{\lambda}{\mathrm{E}[n]} \, \mathrm{d}n \operatorname{log} n + \kappa y
+\sum_{\text{all}} \mathcal{P}(n) \frac{\lambda}{\mathrm{E}[n]} \, \mathrm{d}n
++ \operatorname{log} n + \textstyle\kappa y
 $$ (eq-of-b)
 
 ```{code-cell}
