@@ -103,10 +103,10 @@ class Declaration:
         """The forms of the metric's name.
 
         >>> DECLARED["ap"].spellings("ap"), DECLARED["rbp"].spellings("rbp")
-        (('ap', 'ap@k'), ('rbp@p',))
+        (('ap', 'ap@k'), ('rbp@0.8',))
         """
         if self.persistence:
-            return (f"{kind}@p",)
+            return (f"{kind}@0.8",)  # an example: a persistence has no usual letter
         with_cutoff = (f"{kind}@k",)
         return {"no": (kind,), "may": (kind, *with_cutoff), "must": with_cutoff}[self.cutoff]
 
@@ -146,7 +146,7 @@ DECLARED = {
         "Accuracy", "1 if a relevant item is first", _hit, _best, last_rank=1
     ),
     "rbp": Declaration(
-        "RBP", "rank-biased precision, the sum of (1 - p) p^(rank - 1), with p between 0 and 1",
+        "RBP", "rank-biased precision, the sum of (1 - beta) beta^(rank - 1); beta here 0.8",
         _geometric, persistence=True, other_names=("rankbiasedprecision",),
     ),
 }  # fmt: skip
@@ -482,10 +482,10 @@ def metric(name: str | Metric) -> Metric:
     ----------
     name : str or Metric
         A metric is returned as it is. A name is case-insensitive: "auc", "precision@k",
-        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k", "accuracy" or "rbp@p",
-        with a whole k of at least 1 and a p between 0 and 1. For one relevant item "rr" equals
-        "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1" (krichene2020, section
-        3.1).
+        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k", "accuracy" or
+        "rbp@0.8", with a whole k of at least 1 and a persistence between 0 and 1. For one relevant
+        item "rr" equals "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1"
+        (krichene2020, section 3.1).
 
         Other names are understood, too: "p" for precision, "r" for recall, "hr", "hits",
         "hit_rate", "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr,
@@ -514,9 +514,9 @@ def metric(name: str | Metric) -> Metric:
       (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
     - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
     - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
-    - *rbp@p* is rank-biased precision (moffat2008): the sum over all relevant items of
-      ``(1 - p) p^(rank - 1)``, with p the probability that a reader goes on to the next rank. It is
-      ir_measures' ``RBP(p=0.8)``. One relevant item gives at most 1 - p.
+    - *rbp@0.8* is rank-biased precision (moffat2008): the sum over all relevant items of
+      ``(1 - beta) beta^(rank - 1)``, with beta = 0.8 the probability that a reader goes on to the
+      next rank. It is ir_measures' ``RBP(p=0.8)``. One relevant item gives at most 1 - beta.
 
     See Also
     --------

@@ -18,31 +18,32 @@ from ..display.tables import Texts
 
 def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
     """Plot the distribution of the sampled rank at up to three true ranks, the last the deepest, in
-    black and grey: lines with replacement, dots without. A dotted line marks sampled rank `top`.
+    black and grey: lines with replacement, marks without, where they are visibly above 0. A dotted
+    line ends the sampled top `top`.
 
     >>> figure = plot_sampled_ranks(Protocol(1_000, 20), [5, 300])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['rank 5', 'rank 300']
+    ['true rank 5', 'true rank 300', 'top 10 ends here']
     """
     figure, ax = figures.panels(height=3.3)
     places, deepest = np.arange(1, protocol.n_negatives + 2), 1
-    shown = {f"rank {r:,}": r for r in ranks}
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     with_replacement, without_replacement = (
         replace(protocol, replacement=replacement) for replacement in (True, False)
     )
-    greys = (("black", "-"), ("#444444", "--"), ("#777777", "-."))
-    for (label, r), (colour, line) in zip(shown.items(), greys, strict=False):
-        mass, style = with_replacement.pmf(r), {"color": colour}
-        ax.plot(places, mass, linestyle=line, **style)
-        ax.plot(places, without_replacement.pmf(r), ".", ms=5, **style)
-        peak = int(mass.argmax())
-        peak_position = (places[peak], mass[peak])
-        offset, side = ((6, 8), "center") if places[peak] > 5 else ((8, 7), "left")  # of the axis
-        ax.annotate(label, peak_position, offset, textcoords="offset points", ha=side, **style)
-        deepest = max(
-            deepest, int(with_replacement.mean(r) + 4 * np.sqrt(with_replacement.variance(r)))
-        )
+    for r, look in zip(ranks, figures.greys("123").values(), strict=False):
+        mass, distinct = with_replacement.pmf(r), without_replacement.pmf(r)
+        colour, peak = look["color"], int(mass.argmax())
+        ax.plot(places, mass, linestyle=look["linestyle"], color=colour, linewidth=1.2)
+        shown = np.where(distinct > 0.004, distinct, np.nan)
+        ax.plot(places, shown, look["marker"], ms=6, mfc="none", color=colour)
+        offset, side = ((0, 10), "center") if places[peak] > top else ((9, 2), "left")
+        peak_style = {"textcoords": "offset points", "ha": side, "color": colour, "bbox": box}
+        ax.annotate(f"true rank {r:,}", (places[peak], mass[peak]), offset, **peak_style)
+        spread = np.sqrt(with_replacement.variance(r))
+        deepest = max(deepest, int(with_replacement.mean(r) + 4 * spread))
     ax.axvline(top + 0.5, color="#5b5b5b", linestyle=":", linewidth=1)
+    ax.text(top + 0.9, 0.6, f"top {top} ends here", transform=ax.get_xaxis_transform())
     ax.set(xlabel="sampled rank", ylabel="probability", xlim=(0, deepest))
     return figure
 
@@ -58,47 +59,42 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
     shown = np.unique(np.r_[ranks[:20], ranks[:: max(1, ranks.size // 300)]])
     protocols = {m: Protocol(n_items, m, replacement=True) for m in sizes}
     figure, axes = figures.grid(len(metrics), 2.8, sharex=True, sharey=True)
+    below = {"textcoords": "offset points", "ha": "right", "va": "top", "fontsize": 10}
+    above = below | {"va": "bottom"}
     for i, (ax, name) in enumerate(zip(axes, metrics, strict=True)):
         curves = {m: naive(name, protocol).expected(shown) for m, protocol in protocols.items()}
         figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
         ax.set(title=metric(name).label, ylim=(-0.03, 1.05), xticks=[1, shown[-1] // 2, shown[-1]])
         ends = {str(line.get_label()): float(line.get_ydata()[-1]) for line in ax.lines}
-        if metric(name).kind != "auc" and i % 2:
+        if metric(name).kind == "auc":
+            ax.text(0.5, 0.5, "all curves coincide", transform=ax.transAxes, ha="center")
+        elif i % 2:
             figures.beside(ax, ends, x=1.03, gap=0.09, color="black", fontsize=10)
+        else:
+            for line in ax.lines:
+                name, last = str(line.get_label()), line.get_xydata()[-1]
+                start = last if name == "exact" else line.get_xydata()[int(0.6 * shown.size)]
+                offset, style = ((0, -2), below) if name == "exact" else ((0, 2), above)
+                ax.annotate(name, (last[0], start[1]), offset, **style)
     figure.supxlabel("true rank", fontsize=12)
     figure.supylabel("expected metric", fontsize=12)
     return figure
 
 
-def rank_texts(protocol: Protocol, rank: int, most: int) -> Texts:
-    """Text values on one item and its sampled ranks, and from which rank on Recall@10 with `most`
-    negatives is below 0.01.
+def rank_texts(protocol: Protocol, rank: int) -> Texts:
+    """Text values on one item: how often it comes first, its mean sampled rank; and the last true
+    rank that reaches the sampled top ten at least half of the time.
 
-    >>> texts = rank_texts(Protocol(10_000, 99), 60, 1_000)
-    >>> texts["above"], texts["half"], round(texts["mean"][0], 3), texts["gone"]
-    (59, 974, 1.584, 188)
+    >>> texts = rank_texts(Protocol(10_000, 99), 60)
+    >>> texts["half"], round(texts["mean"][0], 3)
+    (974, 1.584)
     """
-    n, m = protocol.n_items, protocol.n_negatives
-    assert isinstance(n, int)
-    pmf = protocol.pmf(rank)
-    ranks = np.arange(1, n + 1)
+    ranks = np.arange(1, int(np.max(protocol.n_items)) + 1)
     recall = naive("recall@10", protocol).expected(ranks)
-    of_most = naive("recall@10", Protocol(n, most, replacement=True)).expected(ranks)
     return {
-        "most": most,
-        "gone": int(np.count_nonzero(of_most >= 0.01)) + 1,
-        "n": n,
-        "m": m,
-        "rank": rank,
-        "middle": 10 * rank,
-        "deep": 50 * rank,
-        "p": (rank - 1) / (n - 1),
-        "above": rank - 1,
-        "others": n - 1,
         "half": int(np.count_nonzero(recall >= 0.5)),
-        "first": (float(pmf[0]), ".0%"),
+        "first": (float(protocol.pmf(rank)[0]), ".0%"),
         "mean": (float(protocol.mean(rank)), ".2f"),
-        "factor": ((n - 1 - m) / (n - 2), ".3f"),
     }
 
 
@@ -121,9 +117,7 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: in
     median, candidates = int(np.median(first.n_better + 1)), round(float(first.n_candidates.mean()))
     typical = Protocol(candidates, n_negatives, replacement=False)
     return texts | {
-        "users": first.n_better.size,
         "median": median,
-        "candidates": candidates,
         "median_in": (float(typical.cdf(median)[9]), ".0%"),
         "median_mean": (float(typical.mean(median)), ".1f"),
         "median_sd": (float(np.sqrt(typical.variance(median))), ".1f"),
