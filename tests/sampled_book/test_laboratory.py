@@ -10,7 +10,6 @@ from sampled_book.chapters import (
     correcting,
     movielens,
     one_negative,
-    published,
     several_items,
     your_log,
 )
@@ -104,15 +103,3 @@ def test_verdicts_are_counted_as_they_are():
         "",
     ]
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})
-
-
-def test_the_halves_of_a_table_are_counted_as_they_are():
-    ends = {f"low{end}": 0.1 for end in published.ENDINGS.values()}
-    ends |= {f"high{end}": 0.3 for end in published.ENDINGS.values()}
-    rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4]})
-    rows = rows.assign(dataset="D", **ends)
-    orders = pd.DataFrame({"assumption": ["none", "", ""]})
-    texts = published.texts(rows, orders)
-    assert (texts["pub_settled"], texts["pub_known"]) == (1, 3)
-    assert (texts["pub_values"], texts["pub_inside"]) == (3, 2)
-    assert (texts["pub_n_outside"], texts["pub_outside"]) == (1, "C on D")

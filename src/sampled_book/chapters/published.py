@@ -1,4 +1,4 @@
-"""Figures and counts of the chapter on published tables: bounds from one half of a table."""
+"""Figures of the chapter on published tables, and the table that a paper would publish."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from sampled_metrics import Assumption, _confidence, metric
-from sampled_metrics.published_tables import STEEPNESS
+from sampled_metrics import metric
 
 from ..display import figures
-from ..display.tables import Frame, Texts
-
-#: How the columns end that have the bounds under each assumption.
-ENDINGS = {
-    _confidence.NONE: "",
-    Assumption().name: "_decreasing",
-    Assumption(steepness=STEEPNESS).name: "_steep",
-}
+from ..display.tables import Frame
 
 
 def paper(log: Frame, rng: np.random.Generator, columns: Sequence[str]) -> Frame:
-    """The table that a paper would print of a log: averages to four digits, ties broken at random.
+    """The table of a paper on a log: averages to four digits, ties broken at random.
 
     >>> log = pd.DataFrame({"recommender": ["A", "A"], "n_better": [0, 10], "n_tied": 0})
     >>> paper(log, np.random.default_rng(0), ["HR@10", "NDCG@10"]).to_numpy().tolist()
@@ -82,47 +75,35 @@ def plot_bounds(rows: Frame, label: str) -> Figure:
     return figure
 
 
-def inside(rows: Frame, end: str = "") -> Frame:
-    """Whether each exact value is within the bounds of one ending of :data:`ENDINGS`.
+def plot_first(
+    first: NDArray[np.float64],
+    k: int,
+    n_candidates: int,
+    exact: Mapping[str, float],
+    reported: Mapping[str, float],
+) -> Figure:
+    r"""Plot how often an item comes first, by its true rank (n,), and the orders of recommenders by
+    exact Recall@k and by the reported share of users whose item comes first.
 
-    >>> inside(pd.DataFrame({"low": [0.1, 0.1], "exact": [0.2, 0.4], "high": 0.3})).tolist()
-    [True, False]
+    >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
+    >>> figure = plot_first(np.linspace(1, 0, 100), 10, 20, *shares)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['Recall@10', 'Recall@5', 'Hit@1\namong\n20']
     """
-    is_inside: pd.Series = rows["exact"].between(rows[f"low{end}"], rows[f"high{end}"])
-    return is_inside
-
-
-def assumptions_table(rows: Frame, orders: Frame) -> Frame:
-    """By assumption: how many exact values are within the bounds, how wide these are, and how many
-    orders they settle (in `orders`, an undecided order has an empty assumption).
-
-    >>> both = ("low", 0.1), ("high", 0.3)
-    >>> ends = {f"{side}{end}": [x] for end in ENDINGS.values() for side, x in both}
-    >>> known = pd.DataFrame({"assumption": ["none", "decreasing at the top", ""]})
-    >>> found = assumptions_table(pd.DataFrame(ends | {"exact": [0.2]}), known)
-    >>> dict(zip(found["assumption"], found["orders settled"]))
-    {'none': 1, 'decreasing at the top': 2, 'at most 4 times per doubling': 2}
-    """
-    lines, settled = [], 0
-    for name, end in ENDINGS.items():
-        settled += int((orders["assumption"] == name).sum())
-        is_inside, width = inside(rows, end), (rows[f"high{end}"] - rows[f"low{end}"]).median()
-        lines.append((name, int(is_inside.sum()), int((~is_inside).sum()), width, settled))
-    columns = ["assumption", "inside", "outside", "median width", "orders settled"]
-    return pd.DataFrame(lines, columns=columns)
-
-
-def texts(rows: Frame, orders: Frame) -> Texts:
-    """Text values on the intervals from one half of S3-Rec's table against the other half;
-    `orders` as in :func:`assumptions_table`.
-    """
-    outside = rows[~inside(rows, "_decreasing")]
-    outside_names = sorted({f"{row.method} on {row.dataset}" for row in outside.itertuples()})
-    return {
-        "pub_settled": int((orders["assumption"] != "").sum()) or "none",
-        "pub_known": len(orders),
-        "pub_values": len(rows),
-        "pub_inside": int(inside(rows).sum()),
-        "pub_n_outside": len(outside),
-        "pub_outside": " and ".join(outside_names) or "none",
-    }
+    ranks, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
+    figure, (left_ax, right_ax) = figures.panels(1, 2, height=3.6)
+    left_ax.plot(ranks, first, color="black", linewidth=2.2)
+    for depth, style, height in ((k, "--", 0.06), (deep, ":", 0.9)):
+        left_ax.plot(ranks, ranks <= depth, style, color="#5b5b5b", drawstyle="steps-post")
+        left_ax.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
+    place = max(round(first.size / n_candidates / 5), 1)
+    left_ax.annotate(
+        f"Hit@1\namong\n{n_candidates}",
+        xy=(place, first[place - 1]),
+        xytext=(1.3, 0.4),
+        fontsize=10,
+        arrowprops={"arrowstyle": "-", "color": "black", "linewidth": 1},
+    )
+    left_ax.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
+    figures.slopes(right_ax, {f"Recall@{k}": exact, f"Hit@1 among {n_candidates}": reported})
+    return figure

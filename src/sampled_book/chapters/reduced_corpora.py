@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sampled_metrics._validate import FloatArray
-
 from ..data.retrieval import Runs, bundled
 from ..display import figures
-from ..display.tables import Frame, Texts
+from ..display.tables import Frame
 from ..experiments import corpora
 
 GREY = "#8a8a8a"
@@ -86,11 +84,11 @@ def plot_growth(expected: Frame, n_kept: int, named: Mapping[str, str]) -> Figur
     ax.set(xlabel="documents of the corpus", ylabel="expected NDCG@10", ylim=(0, None))
     ax.set_xlim(documents[0], documents[-1])
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    middle = expected.columns[len(expected.columns) // 3]
     arrow = {"arrowstyle": "-", "color": "black", "linewidth": 0.8}
-    for name, (x, y) in zip(named, ((0.2, 0.13), (0.3, 0.9)), strict=False):
-        point = (float(middle + n_kept), float(expected.loc[name, middle]))
-        ax.annotate(name, point, (x, y), textcoords="axes fraction", arrowprops=arrow)
+    places = ((0.62, 0.53), 4 * len(documents) // 5), ((0.3, 0.9), len(documents) // 3)
+    for name, (place, at) in zip(named, places, strict=False):
+        point = (float(documents[at]), float(expected.loc[name].iloc[at]))
+        ax.annotate(name, point, place, textcoords="axes fraction", arrowprops=arrow)
     return figure
 
 
@@ -152,24 +150,6 @@ def plans(
         wrong = corpora.fewer_queries(runs, n, seed=seed)
         rows.append((f"all documents, {n} queries", whole, 0.0, wrong))
     return pd.DataFrame(rows, columns=["plan", "documents", "rise", "reversed"])
-
-
-def noise_texts(values: FloatArray, n_queries: int, lead: float) -> Texts:
-    """The standard error of a difference of two models with so many queries, the median over pairs
-    and the least, in points; and the queries that make a lead 1.96 standard errors, to the next
-    hundred.
-
-    >>> values = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
-    >>> noise_texts(values, 50, 0.1)["rc_need"]
-    (300.0, ',.0f')
-    """
-    deviations = corpora.paired_deviations(values)
-    median = float(np.median(deviations))
-    return {
-        "rc_error": (100 * median / np.sqrt(n_queries), ".1f"),
-        "rc_error_least": (100 * deviations.min() / np.sqrt(n_queries), ".1f"),
-        "rc_need": (round((1.96 * median / lead) ** 2, -2), ",.0f"),
-    }
 
 
 def replies() -> dict[str, str]:
