@@ -25,9 +25,9 @@ SURVEYED = datasets.BUNDLE / "surveyed_protocols.csv"
 WAYS = {
     "uniform": "uniform",
     "with replacement": "negatives with replacement, uniform",
-    "popular": "with replacement, as by popularity",
-    "popular, distinct": "distinct negatives, as by popularity",
-    "root of popular, distinct": "distinct negatives, as by popularity",
+    "popular": "with replacement, drawn in proportion to popularity",
+    "popular, distinct": "distinct negatives, drawn in proportion to popularity",
+    "root of popular, distinct": "distinct negatives, drawn in proportion to popularity",
     "collapsed": "duplicates are collapsed, uniform",
     "pooled": "pooled, 40 for each of several positives",
     "one list": "one list for all users",
