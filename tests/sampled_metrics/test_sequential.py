@@ -576,7 +576,7 @@ def test_a_plan_foresees_races(metric, medians):
     assert 0.5 < foreseen["scores_by_users"] / scores < 2
     share = foreseen["scores_by_users"] / (n_users * n_items)
     assert f"about {foreseen['users_needed']:.0f} of 1,000 users" in planned.sentences[0]
-    assert f"{100 * share:.2g}% of the scores for ranking all items" in planned.sentences[0]
+    assert f"{100 * share:.2g}% of the scores that ranking all items" in planned.sentences[0]
     assert "race: decides the order" in planned.summary().replace("\n", " ")
 
 
