@@ -36,6 +36,7 @@ PEERS = "{code-block} python"
 #: The fixture of tests/peers/conftest.py that runs the blocks of a page.
 PEER_FIXTURES = {"book/library/libraries.md": "shown", "book/library/loop.md": "added"}
 #: How a block begins that names what the page is found by.
+SOLUTION = "{admonition} Solution"
 INDEX = "{index} ! "
 #: How a block begins that shows a file.
 FILE = "{code-block} text"
@@ -119,6 +120,8 @@ class Page:
             write(block)
         elif block.kind == PEERS:
             self.elsewhere(block)
+        elif block.kind == SOLUTION:
+            assert ">>>" not in block.text, f"line {block.line}: the code of a solution is not run"
         elif block.kind.startswith(INDEX):
             assert block.text == "", f"line {block.line}"
         else:
