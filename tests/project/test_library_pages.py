@@ -35,8 +35,9 @@ NOT_RUN = ["pip install ."]
 PEERS = "{code-block} python"
 #: The fixture of tests/peers/conftest.py that runs the blocks of a page.
 PEER_FIXTURES = {"book/library/libraries.md": "shown", "book/library/loop.md": "added"}
-#: How a block begins that names what the page is found by.
+#: The solution of an exercise: prose.
 SOLUTION = "{admonition} Solution"
+#: How a block begins that names what the page is found by.
 INDEX = "{index} ! "
 #: How a block begins that shows a file.
 FILE = "{code-block} text"
