@@ -6,13 +6,20 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from checks import faults, show, visit
 
 SITE = Path(__file__).parents[3] / "_build" / "html"
+CONFIG = yaml.safe_load((SITE.parents[1] / "_config.yml").read_text(encoding="utf-8"))
+#: Addresses of earlier editions, whose pages only lead on.
+MOVED = {f"{old}.html" for old in CONFIG["sphinx"]["config"]["moved_pages"]}
 PAGES = sorted(
-    path.relative_to(SITE).as_posix()
-    for path in SITE.rglob("*.html")
-    if "_static" not in path.parts and path not in (SITE / "index.html", SITE / "404.html")
+    {
+        path.relative_to(SITE).as_posix()
+        for path in SITE.rglob("*.html")
+        if "_static" not in path.parts and path not in (SITE / "index.html", SITE / "404.html")
+    }
+    - MOVED
 )
 
 

@@ -7,14 +7,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from test_pages import PAGES, SITE
 
-SITE = Path(__file__).parents[3] / "_build" / "html"
 NOTEBOOKS = SITE / "book" / "notebooks"
-CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.html"))
-PAGES = sorted(
-    path.relative_to(SITE).as_posix()
-    for path in SITE.rglob("*.html")
-    if "_static" not in path.parts and path not in (SITE / "index.html", SITE / "404.html")
+CHAPTERS = sorted(
+    Path(page).name for page in PAGES if re.fullmatch(r"book/notebooks/\d\d_\w+\.html", page)
 )
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
 #: Words that people search for, besides the glossary's own.
