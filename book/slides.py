@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 SLIDES = ROOT / "_build" / "slides"
 PAGES = "book/notebooks"
+CHAPTERS = ROOT / "book" / "chapters"
 
 
 @dataclass(frozen=True)
@@ -316,11 +317,17 @@ the address a version to print.</small></p></section>
 
 
 def page_of(chapter: str) -> Path:
-    """The built page of a chapter, by its name without the number."""
-    pages = [p for p in (SITE / PAGES).glob("*.html") if p.stem.partition("_")[2] == chapter]
-    if len(pages) != 1:
-        raise SlidesError(f"there is no page of the chapter {chapter} in {SITE}: run make book")
-    return pages[0]
+    """The built page of a chapter, by its name without the number.
+
+    The name comes from the source, since the site also has pages at addresses of earlier editions.
+    """
+    names = [p.stem for p in CHAPTERS.glob("*.md") if p.stem.partition("_")[2] == chapter]
+    if len(names) != 1:
+        raise SlidesError(f"there is no chapter {chapter} in {CHAPTERS}")
+    page = SITE / PAGES / f"{names[0]}.html"
+    if not page.exists():
+        raise SlidesError(f"there is no page {page}: run make book")
+    return page
 
 
 def main() -> None:
