@@ -15,8 +15,8 @@ above the slope is negative. The average of such e(c), over several h, is anothe
 
 The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
 likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The
-guesses are fixed in advance: `GUESSES`. A poor guess or a poor fit makes an interval wide, never
-wrong, because the certificate is computed from whatever h it was.
+guesses are fixed in advance: `parts.GUESSES`. A poor guess or a poor fit makes an interval wide,
+never wrong, because the certificate is computed from whatever h it was.
 
 A user may have several rows: of several relevant items, several instances, or two recommenders.
 Then h is a sum over the rows, each with its own certificate. Expectations of sums need no
@@ -63,6 +63,7 @@ from .._validate import FloatArray, IntArray, as_intp
 from ..numerics.betting import crossing
 from ..numerics.mixtures import likeliest
 from .generators import Generators
+from .parts import GUESSES, guess
 from .parts import Part as Part
 from .parts import Partition as Partition
 from .parts import Rows as Rows
@@ -71,18 +72,6 @@ from .parts import partition as partition
 if TYPE_CHECKING:
     from .assumption import Assumption
 
-#: Guessed populations (a, b, part): a part of the users has ranks r in proportion to (r + a n /
-#: m)^-b, the rest uniform ranks, so that no sampled rank ruins a bet. Selected greedily from 101
-#: such populations for short intervals on the benchmark's recommenders.
-GUESSES = (
-    (0.1, 0.7, 1.0),
-    (0.1, 0.0, 1.0),
-    (0.02, 0.7, 1.0),
-    (1.0, 1.0, 1.0),
-    (3.0, 1.0, 0.1),
-    (1.0, 1.5, 0.6),
-    (1.0, 2.5, 0.99),
-)
 #: From so many users on, bets are also made on learnt distributions. `_PARTS` are the shares of the
 #: stretches; the first stretch is learnt from only.
 LEARNT_USERS = 50_000
@@ -125,13 +114,6 @@ class Bets:
         return weighted_values * self.partition.weight[rows.kind]
 
 
-def _guess(generators: Generators, a: float, b: float, part: float) -> FloatArray:
-    """Distribution of the sampled rank, on the knots, in one of the guessed populations."""
-    n = generators.pool + 1.0
-    power = generators.marginal(lambda rank: (rank + a * n / generators.m) ** -b)
-    return np.asarray(part * power + (1.0 - part) * generators.marginal(np.ones_like))
-
-
 def build(
     parts: Partition,
     assumption: Assumption | None,
@@ -142,7 +124,7 @@ def build(
     """Bets on each guess, first that the metric is larger, then that it is smaller.
 
     The slopes suit the number of users; `log_evidence_needed` is the logarithm of the e-value that
-    an interval needs. `pmfs` (by part, (guesses, knots)) replace the `GUESSES`.
+    an interval needs. `pmfs` (by part, (guesses, knots)) replace the partition's.
     """
     if pmfs is None:  # guesses are the same for all logs
         return _built(parts, assumption, log_evidence_needed / users)
@@ -208,7 +190,7 @@ def observed_pmfs(
     """Distributions of the sampled rank, smoothed with a guess; by part, (samples, knots)."""
     pmfs = []
     for part, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(part.generators(assumption), *GUESSES[0])
+        prior = _GUESSED * guess(part.generators(assumption), *GUESSES[0])
         smoothed = prior + seen.observed(counts[seen.rows])
         pmfs.append(smoothed / smoothed.sum(axis=1, keepdims=True))
     return pmfs
@@ -270,10 +252,7 @@ class Building:
         self.partition, self.growth_needed = parts, growth_needed
         self.generators = [part.generators(assumption) for part in parts.parts]
         if pmfs is None:
-            pmfs = [
-                np.array([_guess(generators, *guess) for guess in GUESSES])
-                for generators in self.generators
-            ]
+            pmfs = [parts.guesses(generators) for generators in self.generators]
         self.sign = np.repeat(signs, len(pmfs[0]) if pmfs else 1)
         # One distribution for each bet and part.
         self.pmf = [np.tile(guess, (len(signs), 1)) for guess in pmfs]

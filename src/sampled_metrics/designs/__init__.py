@@ -6,6 +6,7 @@ from typing import Any
 
 from .adaptive import AdaptiveAnalysis
 from .analysis import Analysis, Request
+from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
 from .one_sub_corpus import SubCorpusAnalysis
 from .uniform import UniformAnalysis
@@ -17,6 +18,7 @@ __all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
 DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
     AdaptiveAnalysis,
+    ChosenAnalysis,
     WeightedAnalysis,
     NAboveAnalysis,
     ExactAnalysis,

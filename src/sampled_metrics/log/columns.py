@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened
-from .compact import COLUMNS
+from .compact import COLUMNS, OPTIONAL
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Column names allowed in the input. `COLUMNS[:5]` leaves out those that are computed.
-INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
+INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", *OPTIONAL)
 #: Aliases of columns in other libraries: lower case, without blanks, "_" and "-".
 _SYNONYMS = {
     "recommender": "model modelname algorithm algo system method run runid",

@@ -37,6 +37,8 @@ COLUMNS = (
 )
 #: The columns that all rows of a kind share.
 KIND = COLUMNS[3:]
+#: Columns of a kind that only some logs have.
+OPTIONAL = ("n_above", "n_chosen", "n_chosen_better")
 #: Users per block, so that temporary arrays stay in the processor's cache.
 _BLOCK = 1 << 18
 #: Largest table of joint counts; beyond it, distinct pairs are sorted and counted.
@@ -142,6 +144,19 @@ class Unstated:
     drawn: ClassVar[str] = "with the probabilities that n_above allows for"
 
 
+@dataclass(frozen=True)
+class BesideChosen:
+    """Uniform negatives from the items beside chosen ones, all of which were scored.
+
+    >>> BesideChosen(replacement=False).uniform
+    False
+    """
+
+    replacement: bool
+    uniform: ClassVar[bool] = False
+    drawn: ClassVar[str] = "uniformly, beside chosen items that are all scored"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """A sampled evaluation, as :func:`~sampled_metrics.read_log` returns it.
@@ -162,11 +177,12 @@ class Log:
         n_relevant, n_items and n_negatives of `frame`; n_instances of the user with the
         recommender; tied_relevant, how many relevant items of the instance tie with one another and
         with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
-        n_above, if present.
-    protocol : Uniform, Weighted, Adaptive or Unstated
+        n_above, n_chosen and n_chosen_better, if present.
+    protocol : Uniform, Weighted, Adaptive, BesideChosen or Unstated
         How negatives were drawn. It is uniform, with its field `replacement`, or the protocol of
         weighted negatives or adaptive design that `read_log` was given. An adaptive design of one
-        round is uniform. Unstated stands for a column n_above without such a protocol.
+        round is uniform. Unstated stands for a column n_above without such a protocol,
+        BesideChosen for a column n_chosen.
     weights : ndarray of float, shape (users,), or None
         How many users each of `users` stands for (column count); None means one.
     paired : bool
@@ -197,7 +213,7 @@ class Log:
     codes: list[NDArray[Any]]
     sizes: list[NDArray[Any]] | None
     kinds: Mapping[str, NDArray[Any]]
-    protocol: Uniform | Weighted | Adaptive | Unstated
+    protocol: Uniform | Weighted | Adaptive | BesideChosen | Unstated
     weights: FloatArray | None = None
     paired: bool = True
     shared_negatives: bool = False
@@ -272,7 +288,7 @@ class Log:
         position (int; the item's place among the relevant items of the instance, 1 the best);
         n_relevant (int; relevant items of the instance); n_items (int; candidates of the instance,
         relevant items included); n_negatives (int; sampled negatives); and, if the log has them,
-        count (int; users with this row) or n_above (float).
+        count (int; users with this row), n_above (float), or n_chosen and n_chosen_better (int).
         """
         import pandas as pd
 
@@ -293,8 +309,7 @@ class Log:
         frame_columns = {"recommender": names, "user": labels, "instance": instance, **columns}
         if self.weights is not None:
             frame_columns["count"] = self.weights[users].astype(np.int64)
-        if "n_above" in self.kinds:
-            frame_columns["n_above"] = self.kinds["n_above"][kind]
+        frame_columns |= {name: self.kinds[name][kind] for name in OPTIONAL if name in self.kinds}
         return pd.DataFrame(frame_columns)
 
     def __repr__(self) -> str:
@@ -472,8 +487,8 @@ class Builder:
     ) -> None:
         """Add rows of users with one row per recommender.
 
-        `columns` are those of `KIND` except position and n_relevant, and optionally n_above; of
-        shape (rows,), or (1,) if constant.
+        `columns` are those of `KIND` except position and n_relevant, and optionally those of
+        `OPTIONAL`; of shape (rows,), or (1,) if constant.
         """
         ones = np.ones(1, dtype=np.int64)
         code = self._coded({"position": ones, "n_relevant": ones, **columns}, ones, None, user.size)
@@ -493,7 +508,7 @@ class Builder:
         """Add all rows of some users, sorted by recommender, user and instance, best first.
 
         `rows` has the columns of `COLUMNS`, recommenders and users as codes, and optionally
-        n_above; of shape (rows,), or (1,) if constant.
+        those of `OPTIONAL`; of shape (rows,), or (1,) if constant.
         """
         assert self._sizes is not None
         user = rows["user"]
@@ -503,7 +518,7 @@ class Builder:
         )
         user_index = np.cumsum(starts_user) - 1
         instances = np.bincount(user_index, np.broadcast_to(rows["position"], user.size) == 1)
-        columns = {name: rows[name] for name in (*KIND, "n_above") if name in rows}
+        columns = {name: rows[name] for name in (*KIND, *OPTIONAL) if name in rows}
         tied = _tied(rows, user.size)
         code = self._coded(columns, instances.astype(np.int64)[user_index], tied, user.size)
         starts = np.flatnonzero(starts_user)
@@ -532,8 +547,7 @@ class Builder:
         kind_columns = {name: columns[name] for name in KIND} | {"n_instances": instances}
         tied_columns = (zeros, zeros) if tied is None else tied
         kind_columns |= zip(("tied_position", "tied_relevant"), tied_columns, strict=True)
-        if "n_above" in columns:
-            kind_columns["n_above"] = columns["n_above"]
+        kind_columns |= {name: columns[name] for name in OPTIONAL if name in columns}
         kind, kinds = equal_rows(list(kind_columns.values()), size)
         n_known = self._kinds[0].size if self._kinds else 0
         if n_known:
@@ -578,7 +592,9 @@ class Builder:
         kinds: dict[str, NDArray[Any]] = {
             name: column[order] for name, column in self.kinds.items()
         }
-        protocol: Uniform | Unstated = Uniform(replacement)
+        protocol: Uniform | Unstated | BesideChosen = Uniform(replacement)
+        if "n_chosen" in kinds:
+            protocol = BesideChosen(replacement)
         if above is not None:
             kinds["n_above"], protocol = above[kinds["n_above"]], Unstated(replacement)
         fields = self.recommenders, self.users, self._codes, self._sizes, kinds

@@ -27,6 +27,8 @@ from .compact import Builder, Log
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The columns about items of the evaluator's choice that are all scored.
+CHOSEN = {"n_chosen", "n_chosen_better"}
 #: For n_items and n_negatives: the option given, or None, and the least value allowed.
 Sizes = Mapping[str, tuple[int | None, int]]
 
@@ -66,7 +68,46 @@ def checked_columns(
         if "count" in frame:
             raise ValueError(f"n_above needs a row for each user, got a column count in {name}")
         columns["n_above"] = real(frame, "n_above", name)
+    if chosen := CHOSEN & set(frame.columns):
+        columns |= _chosen_columns(frame, chosen, name)
     return columns, keys
+
+
+def _chosen_columns(frame: pd.DataFrame, present: set[str], source: str) -> dict[str, NDArray[Any]]:
+    """How many chosen items each user has, and how many of them are above the held-out item."""
+    if len(present) == 1:
+        (absent,) = CHOSEN - present
+        raise ValueError(f"{source} must have a column {absent} beside {min(present)}")
+    if refused := {"rank", "n_above", "instance"} & set(frame.columns):
+        raise ValueError(
+            f"{source} must have no column {min(refused)} beside n_chosen: it needs one row for "
+            "each user, with n_better among the n_negatives beside the chosen items"
+        )
+    columns = {key: shrunk(whole(frame, key, 0, source)) for key in sorted(CHOSEN)}
+    n_chosen, better = columns["n_chosen"], columns["n_chosen_better"]
+    refuse_first(
+        np.broadcast_to(better > n_chosen, len(frame)),
+        source,
+        lambda row: (
+            "n_chosen_better must be <= n_chosen, got "
+            f"{_value(better, row)} and {_value(n_chosen, row)}"
+        ),
+    )
+    tied = whole(frame, "n_tied", 0, source) if "n_tied" in frame else np.zeros(1)
+    refuse_first(
+        tied > 0,
+        source,
+        lambda row: (
+            f"n_tied must be 0 beside n_chosen, got {_value(tied, row)}: before counting, give "
+            "the held-out item one random place among all items that score the same"
+        ),
+    )
+    return columns
+
+
+def _value(column: NDArray[Any], row: int) -> int:
+    """A value of a column that has one element if it is constant."""
+    return int(column[0] if column.size == 1 else column[row])
 
 
 def says_instances(names: Iterable[str]) -> bool:
@@ -124,10 +165,19 @@ def _sorted_log(
     if "n_above" in columns:
         columns["n_above"], above = pd.factorize(columns["n_above"], sort=True)
     items = keys["item"].values if "item" in keys else None
-    rows = instances_of({**columns, **codes, "user": user}, replacement, locate, items)
     recommender = np.broadcast_to(codes["recommender"], size)
     names, users = keys["recommender"].values.tolist(), keys["user"].values
     repeats_user = (user[1:] == user[:-1]) & (recommender[1:] == recommender[:-1])
+    if "n_chosen" in columns:
+        refuse_first(
+            np.append(False, repeats_user),
+            locate,
+            lambda row: (
+                "a log with n_chosen must have one row for each user, got another one of "
+                f"{shortened(str(users[user[row]]))}"
+            ),
+        )
+    rows = instances_of({**columns, **codes, "user": user}, replacement, locate, items)
     if repeats_user.any():
         builder = Builder(names, users, np.bincount(recommender, minlength=len(names)).tolist())
         builder.append(rows)
@@ -159,10 +209,12 @@ def instances_of(
     )
     columns["instance"] = instance = np.cumsum(starts_instance, dtype=np.int32) - 1
     n_relevant = position = np.ones(1, dtype=np.int32)
+    n_scored = n_relevant + columns.get("n_chosen", 0)
     if not starts_instance.all():
         starts = np.flatnonzero(starts_instance)
         n_relevant = np.diff(np.append(starts, size)).astype(np.int32)[instance]
         position = np.arange(1, size + 1, dtype=np.int32) - starts.astype(np.int32)[instance]
+        n_scored = n_relevant
         all_rows = {key: np.broadcast_to(column, size) for key, column in columns.items()}
         _check_duplicates(rows.get("item"), all_rows, instance, locate, items)
         for key in ("n_items", "n_negatives"):
@@ -170,7 +222,7 @@ def instances_of(
     if "rank" in columns:
         columns["n_better"] = columns["rank"] - position
         columns["n_tied"] = np.zeros(1, dtype=np.int32)
-    check_ranges(columns, position, n_relevant, replacement, size, locate)
+    check_ranges(columns, position, n_scored, replacement, size, locate)
     return columns | {"position": position, "n_relevant": n_relevant}
 
 
@@ -230,31 +282,36 @@ def _check_duplicates(
 def check_ranges(
     columns: Mapping[str, NDArray[Any]],
     position: NDArray[Any],
-    n_relevant: NDArray[Any],
+    n_scored: NDArray[Any],
     replacement: bool,
     size: int,
     locate: Locator,
 ) -> None:
-    """Refuse counts that are impossible with so many negatives and candidates."""
+    """Refuse counts that are impossible with so many negatives and candidates.
+
+    `n_scored` are the items that are always ranked: relevant ones, and chosen ones if there are.
+    """
     m, n = columns["n_negatives"], columns["n_items"]
 
     def of(column: NDArray[Any], row: int) -> int:
         return int(np.broadcast_to(column, size)[row])
 
+    has_chosen = "n_chosen" in columns
+    scored = "relevant and chosen items" if has_chosen else "relevant items"
+    rest = "irrelevant items beside the chosen ones" if has_chosen else "irrelevant items there are"
     refuse_first(
-        n <= n_relevant,
+        n <= n_scored,
         locate,
         lambda row: (
-            f"n_items must be above the number of relevant items, {of(n_relevant, row)}, got "
-            f"{of(n, row)}"
+            f"n_items must be above the number of {scored}, {of(n_scored, row)}, got {of(n, row)}"
         ),
     )
     refuse_first(
-        (m > n - n_relevant) & (not replacement),
+        (m > n - n_scored) & (not replacement),
         locate,
         lambda row: (
-            f"n_negatives must be <= {of(n - n_relevant, row)}, the irrelevant items there are, "
-            f"without replacement, got {of(m, row)}"
+            f"n_negatives must be <= {of(n - n_scored, row)}, the {rest}, without replacement, "
+            f"got {of(m, row)}"
         ),
     )
     refuse_first(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
-from .compact import Builder, Log
+from .compact import OPTIONAL, Builder, Log
 from .row_checks import (
     Sizes,
     check_ranges,
@@ -87,7 +87,7 @@ class Scan:
         """The log, or None if it must be read in memory instead."""
         types = {name: WHOLE if name in self.numbers else (*WHOLE, "VARCHAR") for name in self.at}
         plain = all(self.type[name] in types[name] for name in self.at)
-        if not plain or {"count", "n_above"} & set(self.at) or "user" not in self.at:
+        if not plain or {"count", *OPTIONAL} & set(self.at) or "user" not in self.at:
             return None
         codes = self._codes()
         if codes is None:

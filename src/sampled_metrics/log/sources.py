@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from .._validate import as_written, shortened, unimported
 from .columns import Place, listed, meaning
+from .compact import OPTIONAL
 from .formats import copied, is_json, json_reader
 
 if TYPE_CHECKING:
@@ -503,7 +504,7 @@ def _of_spark(frame: Any) -> pd.DataFrame:
     names = list(frame.columns)
     meanings = [meaning(name) for name in names]
     if (
-        {None, "item", "instance", "count", "n_above"} & set(meanings)
+        {None, "item", "instance", "count", *OPTIONAL} & set(meanings)
         or len(set(meanings)) < len(names)
         or "user" not in meanings
     ):

@@ -27,14 +27,19 @@ def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
         key: _coded(rows, key, source) for key in ("recommender", "user", "item")
     }
     columns["score"] = real_column(rows, "score", source)
-    relevant = real_column(rows, "relevant", source)
-    refuse_first(
-        ~np.isin(relevant, (0, 1)),
-        source,
-        lambda row: f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[row])}",
-    )
-    columns["relevant"] = relevant == 1
+    columns["relevant"] = flags(rows, "relevant", source)
     return pd.DataFrame(columns)
+
+
+def flags(rows: pd.DataFrame, name: str, source: str) -> NDArray[np.bool_]:
+    """A column of truth values, or of 0 and 1."""
+    values = real_column(rows, name, source)
+    refuse_first(
+        ~np.isin(values, (0, 1)),
+        source,
+        lambda row: f"{name} must be 0 or 1, got {as_written(rows[name].iloc[row])}",
+    )
+    return np.asarray(values == 1)
 
 
 def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:

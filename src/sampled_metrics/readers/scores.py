@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from .._validate import as_written, shortened
-from ..log.columns import refuse_twice
-from .candidates import KEY, checked_candidates, collapsed, count_above
+from ..log.columns import item_of_user, refuse_twice
+from .candidates import KEY, checked_candidates, collapsed, count_above, flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +24,8 @@ def from_scores(
     rows : DataFrame
         A row for each candidate of each user: columns user, item, score (higher is better, may be
         infinite) and relevant (True or 1 for held-out items, False or 0 for negatives); optionally
-        recommender.
+        recommender, and chosen (True or 1 for items of your choice that were all scored, such as
+        a retriever's).
     duplicates : {"refuse", "keep", "collapse"}
         How to treat an item that appears twice among a user's candidates, as after drawing with
         replacement. "keep" counts every copy. "collapse" counts it once, like software that stores
@@ -35,8 +38,11 @@ def from_scores(
     DataFrame
         For :func:`~sampled_metrics.read_log`: a row for each relevant item with the columns
         recommender, user, item, n_better, n_tied and n_negatives (of the user; distinct ones after
-        "collapse"). Give the size of the catalogue to `read_log`. Except after "keep",
-        ``attrs["replacement"]`` tells `read_log` that candidates are distinct.
+        "collapse"). With chosen items, these counts are of the other negatives, n_chosen and
+        n_chosen_better are those of the chosen ones, and ties are broken: the held-out item gets
+        one random place among all items that score the same, by a fixed seed. Give the size of the
+        catalogue to `read_log`. Except after "keep", ``attrs["replacement"]`` tells `read_log` that
+        candidates are distinct.
         ``attrs["shared_negatives"]`` says whether users' negatives are nearly those of others.
         ``attrs["negatives"]`` has the number of different negatives, and of the draws of the most
         frequent one; `read_log` tests with them whether negatives are independent. A CSV file does
@@ -47,7 +53,7 @@ def from_scores(
     ValueError
         If a column, user or item is missing, a score is NaN or not a number, `relevant` is not 0 or
         1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
-        unknown, or a user has no relevant item.
+        unknown, a user has no relevant item, or an item is both chosen and drawn.
 
     See Also
     --------
@@ -73,6 +79,13 @@ def from_scores(
     if not isinstance(rows, pd.DataFrame):
         raise ValueError(f"rows must be a data frame, got {type(rows).__name__}")
     table = checked_candidates(rows, "the table")
+    if "chosen" in rows:
+        return _beside_chosen(table.assign(chosen=flags(rows, "chosen", "the table")), duplicates)
+    return _counted(table, duplicates)
+
+
+def _counted(table: pd.DataFrame, duplicates: str) -> pd.DataFrame:
+    """The counts of checked rows."""
     if duplicates == "collapse":
         table = collapsed(table)
     if duplicates == "refuse":
@@ -85,6 +98,26 @@ def from_scores(
     counts = count_above(table, "the table")
     if duplicates == "keep":
         del counts.attrs["replacement"]
+    return counts
+
+
+def _beside_chosen(table: pd.DataFrame, duplicates: str) -> pd.DataFrame:
+    """The counts of the negatives and of the chosen items, with ties broken."""
+    refuse_twice(table[table["relevant"]], KEY[:2], "the table", ": hold out one for each user")
+    is_chosen = table.pop("chosen").to_numpy() & ~table["relevant"].to_numpy()
+    twice = table[~is_chosen].merge(table[is_chosen], on=KEY)
+    if len(twice):
+        item = item_of_user(twice["user"].iloc[0], twice["item"].iloc[0])
+        raise ValueError(f"a chosen item must not be drawn as a negative too, got {item}")
+    counts = _counted(table[~is_chosen], duplicates)
+    chosen = _counted(table[is_chosen | table["relevant"].to_numpy()], "refuse")
+    # A tied item is above if its random place is: one place of the held-out item for both counts.
+    rng = np.random.default_rng(0)
+    place, names = rng.random(len(counts)), ["n_better", "n_tied", "n_negatives"]
+    chosen = counts[KEY].merge(chosen, on=KEY, how="left", validate="1:1")[names]
+    counts["n_better"] += rng.binomial(counts["n_tied"], place)
+    counts["n_chosen_better"] = chosen["n_better"] + rng.binomial(chosen["n_tied"], place)
+    counts["n_chosen"], counts["n_tied"] = chosen["n_negatives"], 0
     return counts
 
 

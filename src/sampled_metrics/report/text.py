@@ -322,7 +322,10 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
     cells.insert(0, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
     cells["reported"] = [_signed(row["reported"]) for row in rows]
     cells["estimate"] = [
-        f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
+        ""
+        if np.isnan(row["estimate"])
+        else f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}"
+        for row in rows
     ]
     heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index), result)
     cells.insert(3, heading, _ranges_of(frame, signed=True))

@@ -1,0 +1,159 @@
+"""The analysis of a log with chosen items that are all scored, and negatives from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._validate import FloatArray, as_written
+from ..bounds import bets
+from ..bounds.assumption import Assumption
+from ..bounds.chosen import AtPosition, partition
+from ..log.compact import BesideChosen, Log
+from ..metrics import Metric
+from ..results import Estimates
+from . import ranges
+from .analysis import Request
+from .judging import Judgement, Pair, Paired
+from .ranges import Range
+from .remedies import Remedy
+from .sample import Sample, UserMean
+from .track_record import Record
+from .uniform import UniformAnalysis
+from .values import Values
+
+_NO_RECORD = "it is of logs whose negatives were drawn from all items"
+_NO_ESTIMATE = (
+    "estimate is left empty: the log does not say how many items above were neither chosen nor "
+    "drawn; reported ranks the held-out item among the scored items, which is at least the exact "
+    "value"
+)
+
+
+class ChosenSample(Sample):
+    """A sample in which a row's `position` is 1 plus the number of chosen items above.
+
+    `relevant` is the largest position, the same for all rows, and `items` has so many more than the
+    others from which negatives are drawn.
+    """
+
+    def columns(self) -> dict[str, Any]:
+        kinds = self.log.kinds
+        position = kinds["n_chosen_better"] + 1
+        relevant = np.full_like(position, position.max())
+        others = kinds["n_items"] - 1 - kinds["n_chosen"]
+        return {**kinds, "position": position, "n_relevant": relevant, "n_items": others + relevant}
+
+    def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
+        bet_kinds, bet_kind_index = self.bet_kinds
+        users = np.sum([*self.counts.values()], axis=0)
+        weights = np.bincount(bet_kind_index, users, len(bet_kinds)).astype(float)
+        return partition(bet_kinds, weights, metric, self.replacement)
+
+    def enlarged(self, recommender: str) -> None:
+        return None  # the tests are for negatives from all items
+
+
+class ChosenValues(Values):
+    """Values of rows by the rank among the scored items; for AUC without bias."""
+
+    def naive(self, metric: Metric) -> FloatArray:
+        sample, kinds = self.sample, self.sample.log.kinds
+        if metric.linear:
+            others = kinds["n_items"] - 1 - kinds["n_chosen"]
+            above = kinds["n_chosen_better"] + sample.better * (others / sample.negatives)
+            return np.asarray(1.0 - above / (kinds["n_items"] - 1))
+        rank = kinds["n_chosen_better"] + sample.better + 1
+        return metric.smooth_term(rank, np.ones_like(rank), 1, None)
+
+    def span(self, metric: Metric) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def unbiased(self, metric: Metric) -> bool:
+        return metric.linear
+
+
+class ChosenAnalysis(UniformAnalysis):
+    """AUC has an estimate; every metric has an interval, whatever the ranks."""
+
+    estimators: ClassVar[tuple[str, ...]] = ()
+    sample_class: ClassVar[type[Sample]] = ChosenSample
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and isinstance(log.protocol, BesideChosen)
+
+    def __init__(self, log: Log, request: Request) -> None:
+        if isinstance(request.assumption, Assumption):
+            raise ValueError(
+                f"assumption must be left out, got {as_written(request.assumption)}: with chosen "
+                "items nothing is assumed of the true ranks"
+            )
+        _refuse("gamma", request.gamma)
+        at_position = [
+            metric if metric.linear else AtPosition(*astuple(metric)) for metric in request.metrics
+        ]
+        super().__init__(log, request._replace(metrics=at_position, assumption=None))
+        self.values = ChosenValues(self.sample, self.values.gamma)
+
+    def default(self, metric: Metric) -> str:
+        return "naive" if metric.linear else ""
+
+    def ranges(
+        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+    ) -> tuple[dict[str, Range], list[str]]:
+        if estimator:
+            return super().ranges(metric, estimator, means)
+        if not self.request.identification:
+            return {}, [_NO_ESTIMATE]
+        intervals, notes = ranges.identified(
+            ranges.by_bets, self.sample, metric, None, self.request.confidence
+        )
+        if not self.log.replacement:  # the others above are at least as many as the negatives above
+            for name, mean in self.reported(metric).items():
+                high = min(intervals[name].high, mean.value)
+                intervals[name] = intervals[name]._replace(high=high)
+        return intervals, [*notes, _NO_ESTIMATE]
+
+    def settings(self) -> dict[str, Any]:
+        return {"confidence": self.request.confidence}
+
+    def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
+        return None, _NO_RECORD
+
+    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+        if not is_default:
+            _refuse("estimator", estimator)
+        return [] if estimator else [_NO_ESTIMATE]
+
+    def _paired(self, metric: Metric, estimator: str) -> Paired:
+        paired = super()._paired(metric, "naive")
+        if estimator:
+            return paired
+        users = self.sample.users
+        means = {name: UserMean(np.nan, users[name], np.nan, {}) for name in self.sample.names}
+        differences = {
+            pair: UserMean(np.nan, users[pair[0]], np.nan, {}) for pair in paired.differences
+        }
+        return paired._replace(estimator="", means=means, differences=differences)
+
+    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
+        return {}
+
+    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
+        raise ValueError(
+            f"there are no corrections with chosen items, as in {self.log!r}: estimate has an "
+            "interval"
+        )
+
+
+def _refuse(name: str, value: object) -> None:
+    """Refuse an option of corrections."""
+    if value is not None:
+        raise ValueError(
+            f"{name} must be left out, got {as_written(value)}: there are no corrections with "
+            "chosen items"
+        )
