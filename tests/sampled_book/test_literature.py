@@ -1,11 +1,12 @@
 """Estimators of the literature, beside the authors' own programs and slow solvers."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
 from sampled_book.data import benchmark
-from sampled_book.experiments import literature
+from sampled_book.experiments import literature, literature_errors
 from sampled_book.experiments.literature import Grid
 from sampled_metrics import Protocol, estimators, priors
 
@@ -164,3 +165,33 @@ def test_mapped_recall_is_exact_for_the_population_of_the_mapping():
     uniform, depths = np.full(101, 1 / 101), np.arange(5_001)
     recall = literature.mapped_recall(uniform, 5_000, depths, "beta 1")
     np.testing.assert_allclose(recall, depths / 5_000, atol=1 / 5_000)
+
+
+@pytest.mark.simulation
+def test_bundled_errors_are_those_of_a_new_computation():
+    table = literature_errors.bundled()
+    assert set(table["data"]) == {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
+    stored = table[table["data"] == "camra2011"].drop(columns="data").reset_index(drop=True)
+    anew = literature_errors.errors(benchmark.ranks("camra2011"))
+    # Other processors may round a draw of negatives or a fit otherwise.
+    pd.testing.assert_frame_equal(stored, anew, rtol=1e-3, atol=1e-4)
+
+
+def test_errors_are_those_of_values_written_out():
+    """Two recommenders, one log: errors and order by hand from the same draws."""
+    ranks = {name: benchmark.ranks("camra2011")[name] for name in ("Popular", "EASE")}
+    table = literature_errors.errors(ranks, judged=1, averaged=1).set_index(["metric", "estimator"])
+    rng = np.random.default_rng(literature_errors.SEED)
+    miss, values = [], []
+    for each in ranks.values():
+        above = each.n_better + rng.integers(each.n_tied + 1)
+        drawn = rng.hypergeometric(above, each.n_candidates - 1 - above, 100)
+        values.append((drawn < 10).mean())
+        miss.append(values[-1] - each.evaluate("recall@10").mean())
+    exact = np.subtract(values, miss)
+    row = table.loc["recall@10", "naive"]
+    assert row["share"] == pytest.approx(np.sqrt(np.mean(np.square(miss))) / exact.mean())
+    assert row["bias"] == pytest.approx(np.mean(miss) / exact.mean())
+    assert row["wrong"] == float((values[0] > values[1]) != (exact[0] > exact[1]))
+    # With one log, its prior is the average prior.
+    assert table.loc["ap", "BV_MES"].tolist() == table.loc["ap", "BV_MES, averaged"].tolist()
