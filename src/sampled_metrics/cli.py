@@ -134,9 +134,12 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
         raise ValueError(
             f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
         )
-    log, table_path, page_path = _opened(arguments, files)
     given = _given(arguments, "confidence progress")
     options, estimators = given | {"assumption": _assumption(arguments)}, arguments.estimators
+    options["by"] = _by(arguments)
+    if options["by"] is not None and (arguments.all or estimators):
+        raise ValueError("--by and --popularity must be left out beside --all and --estimators")
+    log, table_path, page_path = _opened(arguments, files)
     if arguments.all or estimators:
         estimates: Any = evaluation.estimate_each(
             log, arguments.metrics, estimators=estimators or "all", **given
@@ -161,6 +164,7 @@ def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
 
     log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
+    options["by"] = _by(arguments)
     estimator_option = {} if arguments.estimator is None else {"estimator": arguments.estimator}
     comparison = evaluation.compare(log, arguments.metric, **options, **estimator_option)
     if page_path is not None:
@@ -305,6 +309,13 @@ def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names.split()}
 
 
+def _by(arguments: argparse.Namespace) -> Any:
+    """The column of groups."""
+    if arguments.popularity is not None and arguments.by is not None:
+        raise ValueError(f"--by must be left out beside --popularity, got {arguments.by}")
+    return arguments.by if arguments.popularity is None else "popularity"
+
+
 def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
     if arguments.assume == "geometric":
         from .bounds.assumption import Assumption
@@ -320,7 +331,8 @@ def _opened(
     from .log.sources import files as files_of
     from .metrics import metric
 
-    for name in getattr(arguments, "metrics", None) or [arguments.metric]:
+    names = getattr(arguments, "metrics", None) or arguments.metric
+    for name in [names] if isinstance(names, str) else names:
         metric(name)
     is_run = bool(getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None))
     log_files = files_of(arguments.log, any_suffix=is_run)
@@ -342,7 +354,8 @@ def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
     for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
         if getattr(arguments, name) is None:
             raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
-    for name in ("n_items", "n_negatives", "replacement", "adaptive", "first_rank"):
+    names = "n_items n_negatives replacement adaptive first_rank by popularity"
+    for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
     return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
@@ -358,6 +371,12 @@ def _log(arguments: argparse.Namespace) -> Log:
     )
     options["shared_negatives"] = arguments.shared_negatives or None
     options["fixed_sample_size"] = arguments.fixed_sample_size
+    if arguments.command != "plan":
+        options["by"] = _by(arguments)
+        if arguments.popularity is not None:
+            from .readers import popularity_bands
+
+            source = popularity_bands(source, arguments.popularity)
     if arguments.adaptive:
         options |= {"replacement": None, "protocol": _design(arguments)}
         return read_log(source, **options)

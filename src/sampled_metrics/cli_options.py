@@ -71,15 +71,24 @@ def estimate_options(add: partial[None]) -> None:
     add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
         "instead of one row for each recommender and metric")
     add("--all", "a row for every estimator that the log allows and that has an interval")
+    _group_options(add)
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")
 
 
 def compare_options(add: partial[None]) -> None:
     _log_options(add)
+    _group_options(add)
     _assume_option(add, "geometric")
-    _metric_option(add)
+    _metric_option(add, "...")
     add("--estimator NAME", "what the corrected difference is computed with")
+
+
+def _group_options(add: partial[None]) -> None:
+    add("--by COLUMN", "a column of LOG with the group of each user, equal in all rows of a user: "
+        "also a row for each group, with intervals that hold together")
+    add("--popularity FILE", "the same by popularity of the held-out item, in thirds of the users: "
+        "a CSV or Parquet file with columns item and count, such as interactions in training")
 
 
 def gate_options(add: partial[None]) -> None:
@@ -234,8 +243,10 @@ def _assume_option(add: partial[None], *extras: str) -> None:
         choices=("decreasing", *extras, "nothing"), default="decreasing")
 
 
-def _metric_option(add: partial[None]) -> None:
-    add("--metric NAME", f"such as ndcg@10: {', '.join(_MEANINGS)}", required=True)
+def _metric_option(add: partial[None], several: str = "") -> None:
+    together = "; with several, all verdicts and ranges hold together" if several else ""
+    add(f"--metric NAME{several}", f"such as ndcg@10: {', '.join(_MEANINGS)}{together}",
+        required=True)
 
 
 def _fail_option(add: partial[None], alarm: str) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from .log.compact import Log
 
+#: The name of the group of all users.
+ALL = "all"
+
 
 def _later(module: str, function: str) -> Callable[..., Any]:
     """A function of a result in a module that imports this one, looked up when it is called."""
@@ -328,6 +331,8 @@ class Comparison(Result):
         ``with_estimates``.
     log, assumptions : Log and mapping of (str, str) to str, optional
         What was compared, except for a sub-corpus, and the assumption of each pair's range.
+    parts : mapping of str to Comparison
+        The comparison by each metric, if there are several.
 
     See Also
     --------
@@ -352,6 +357,7 @@ class Comparison(Result):
     estimates: Estimates | None = field(default=None, kw_only=True)
     log: Log | None = field(default=None, kw_only=True)
     assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
+    parts: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
 
     def methods(self) -> str:
         """A paragraph for the methods section of a paper, as :meth:`Estimates.methods`."""
@@ -384,10 +390,15 @@ class Comparison(Result):
         return frame
 
     @property
-    def verdicts(self) -> dict[tuple[str, str], str]:
-        """The verdict on each pair."""
-        rows = self.frame[["first", "second", "verdict"]].itertuples(index=False, name=None)
-        return {(first, second): verdict for first, second, verdict in rows}
+    def verdicts(self) -> dict[tuple[str, ...], str]:
+        """The verdict on each pair; its names follow the group and metric, if several."""
+        key = [name for name in ("group", "metric", "first", "second") if name in self.frame]
+        rows = self.frame[[*key, "verdict"]].itertuples(index=False, name=None)
+        return {tuple(names): verdict for *names, verdict in rows}
+
+    def by_metric(self) -> Mapping[str, Comparison]:
+        """The comparison by each metric."""
+        return self.parts or {self.settings["metric"]: self}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

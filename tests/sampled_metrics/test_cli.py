@@ -630,7 +630,7 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     stdout, stderr = capsys.readouterr()
     ((arguments, comparison),) = calls
     assert stderr == "".join(f"note: {note}\n" for note in comparison.notes)
-    assert words_of(line)[words_of(line).index("--metric") + 1] in arguments
+    assert [words_of(line)[words_of(line).index("--metric") + 1]] in arguments
     sentences, table = stdout.split("difference  ")
     assert " ".join(sentences.split()) == " ".join(comparison.sentences)
     table, promised = table.split("95% interval: ")

@@ -202,7 +202,7 @@ def test_what_is_out_of_scope_is_named():
         written(compared(assumption=sm.Assumption(steepness=4.0)), "A", "B")
     with pytest.raises(ValueError, match="all negatives"):
         written(compared(n=21, replacement=False), "A", "B")
-    with pytest.raises(ValueError, match="no sampled ranks of A and Z"):
+    with pytest.raises(ValueError, match="sampled ranks of A and Z"):
         written(compared(), "A", "Z")
     with pytest.raises(ValueError, match=r"printable characters only, got \['A', '.x1b'\]"):
         written(compared(names="A\x1b"), "A", "\x1b")

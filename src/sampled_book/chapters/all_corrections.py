@@ -15,7 +15,6 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from ..data import benchmark
 from ..display.tables import Frame, Texts, spelled
 from ..experiments import evidence
-from ..experiments.literature_errors import METRICS
 
 Ranks = Mapping[str, Mapping[str, RankIntervals]]  # by data set and recommender
 Facts = Mapping[str, Mapping[str, Any]]  # by data set, as from `benchmark.facts`
@@ -23,18 +22,6 @@ Facts = Mapping[str, Mapping[str, Any]]  # by data set, as from `benchmark.facts
 #: Processor seconds of a batch of 128 users in SASRec, as measured on one core.
 BATCH = 0.16
 KEYS = ["data", "metric", "m"]
-#: Rows of the table of estimators of the literature, as the page calls them.
-LITERATURE = {
-    "naive": "as reported",
-    evidence.FITTED_PRIOR: evidence.FITTED_PRIOR,
-    **{name: name for name in ("MES", "BV_MES", "MN_MES", "MLE", "WMLE")},
-    "mapping, bound": "mapping, bound",
-    "mapping, beta 0.2": "mapping, beta(0.2, 1)",
-    "BV_MES, averaged": "BV_MES, averaged prior",
-    "MN_MES, averaged": "MN_MES, averaged prior",
-}
-#: The most items of a catalogue that counts as small there.
-SMALL = 10_000
 
 
 def _recall(by_recommender: Mapping[str, RankIntervals]) -> dict[str, float]:
@@ -191,60 +178,4 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
         "all-rising-names": "; ".join(names) or "none",
         "all-steepest": f"{recommender_shapes['steepest'].max():.1f}",
         **held_texts,
-    }
-
-
-def _wins(errors: Frame) -> Frame:
-    """On how many data sets each estimator has the least error, by metric, among those that need
-    one log only.
-    """
-    one_log = errors[~errors["estimator"].str.endswith("averaged")]
-    best = one_log.loc[one_log.groupby(["data", "metric"])["share"].idxmin()]
-    return best.groupby(["estimator", "metric"]).size().unstack(fill_value=0)
-
-
-def literature_table(errors: Frame, items: Mapping[str, int]) -> Frame:
-    """Median errors on small and large catalogues, wrong orders, and on how many data sets each
-    estimator has the least error.
-
-    >>> row = {"data": "a", "metric": "recall@10", "share": 0.2, "wrong": 0.05}
-    >>> errors = pd.DataFrame([row | {"estimator": name} for name in LITERATURE])
-    >>> literature_table(errors, {"a": 500}).set_index("Estimator").loc["MES"].tolist()
-    [0.2, 0.05, 0.0]
-    """
-    size = (errors["data"].map(items) > SMALL).map({False: "small", True: "large"}).rename("size")
-    medians = errors.groupby(["estimator", "metric", size])["share"].median()
-    table = medians.unstack(["metric", "size"])
-    shown = pd.MultiIndex.from_product([evidence.JUDGED, ["small", "large"]])
-    table = table[[column for column in shown if column in table]]
-    table.columns = [f"{metric(name).label}, {size}" for name, size in table.columns]
-    recall = errors[errors["metric"] == "recall@10"]
-    table["Wrong"] = recall.groupby("estimator")["wrong"].mean()
-    is_judged = errors.groupby(["estimator", "metric"]).size().unstack().notna()
-    is_judged[table.index.str.endswith("averaged")] = False
-    wins = _wins(errors).reindex(table.index, fill_value=0).where(is_judged)
-    for name in [name for name in METRICS if name in wins]:
-        table[f"Best, {metric(name).label}"] = wins[name]
-    table = table.loc[list(LITERATURE)].rename(LITERATURE)
-    return table.rename_axis("Estimator").reset_index()
-
-
-def literature_texts(errors: Frame, items: Mapping[str, int]) -> Texts:
-    """What the text says of the estimators of the literature."""
-    wins, texts = _wins(errors), {"all-lit-sets": errors["data"].nunique()}
-    for key, name in zip(("recall", "ndcg", "ap"), METRICS, strict=True):
-        texts[f"all-lit-{key}"] = int(wins.loc[evidence.FITTED_PRIOR, name])
-    texts["all-lit-wmle"] = int(wins.loc["WMLE", "ndcg@10"])
-    recall = errors[errors["metric"] == "recall@10"]
-    large = recall["data"].map(items) > SMALL
-    bias = recall[large].groupby("estimator")["bias"].median()
-    share = recall[~large].groupby("estimator")["share"].median()
-    too_high = 1 + recall[~large & (recall["estimator"] == "WMLE")]["bias"].median()
-    low = bias[[evidence.FITTED_PRIOR, "MES", "BV_MES", "MN_MES", "MLE"]]
-    return texts | {
-        "all-lit-too-low": f"{-100 * low.max():.0f}% to {-100 * low.min():.0f}%",
-        "all-lit-too-high": f"{too_high:.1f}",
-        "all-lit-mes": f"{100 * share['MES']:.0f}%",
-        "all-lit-own": f"{100 * share['MN_MES']:.0f}%",
-        "all-lit-averaged": f"{100 * share['MN_MES, averaged']:.0f}%",
     }

@@ -25,11 +25,10 @@ from .parts import Part, Partition
 
 #: Guessed populations (share, scale, exponent): this share of the users has others above, as many
 #: as b in proportion to (b + scale)^-exponent.
-GUESSES = (
-    *((share, 2.0, 1.5) for share in (0.003, 0.01, 0.03, 0.1, 0.3)),
-    *((share, 31.0, 2.0) for share in (0.003, 0.01, 0.03, 0.1, 0.3)),
-    (0.6, 10.0, 1.2),
-    (0.9, 1.0, 0.7),
+GUESSES = tuple(
+    (share, scale, exponent)
+    for share in (0.003, 0.01, 0.03, 0.1, 0.3)
+    for scale, exponent in ((2.0, 1.5), (31.0, 2.0))
 )
 #: Numbers of negatives that differ by at most this factor may share functions.
 _ALIKE = 1.1

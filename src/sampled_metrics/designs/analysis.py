@@ -13,13 +13,24 @@ from ..results import Comparison, Estimates
 
 
 class Request(NamedTuple):
-    """What a verb is asked to compute; `assumption` and `gamma` as the caller wrote them."""
+    """What a verb is asked to compute; `assumption` and `gamma` as the caller wrote them.
+
+    `asked` is the confidence that the caller wrote, if `confidence` is corrected for several
+    results. `record` says whether the track record is about such users.
+    """
 
     metrics: Sequence[Metric]
     gamma: float | None = None
     confidence: float = CONFIDENCE
     assumption: Assumption | str | None = None
     identification: bool = True
+    asked: float | None = None
+    record: bool = True
+
+    @property
+    def of_record(self) -> float:
+        """The confidence that verdicts by track record must not exceed."""
+        return self.asked or self.confidence
 
 
 class Analysis(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,25 +27,32 @@ if TYPE_CHECKING:
 def opened(
     log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
     replacement: bool | None,
+    by: str | None = None,
 ) -> Log | SubCorpus:
     """A log or sub-corpus, read from its source if necessary."""
     if isinstance(log, SubCorpus):
+        if by is not None:
+            raise ValueError(f"by must be left out for a sub-corpus, got {as_written(by)}")
         if replacement is not None:
             raise ValueError(
                 f"replacement must be left out for a sub-corpus, got {as_written(replacement)}"
             )
         return log
     if not isinstance(log, Log):
-        return read_log(log, replacement=replacement)
+        return read_log(log, replacement=replacement, by=by)
     if replacement not in (None, log.replacement):
         raise ValueError(
             f"replacement must be {log.replacement} as in the log, got {as_written(replacement)}"
         )
+    if by is not None and by != (of_log := None if log.groups is None else log.groups.name):
+        raise ValueError(
+            f"by must be that of read_log, {of_log}, got {as_written(by)}: read the log with it"
+        )
     return log
 
 
-def checked_metrics(metrics: Sequence[str | Metric]) -> list[Metric]:
-    if isinstance(metrics, (str, Metric)):
+def checked_metrics(metrics: str | Metric | Sequence[str | Metric]) -> list[Metric]:
+    if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
         metrics = [metrics]
     parsed_metrics = dict.fromkeys(
         metric if isinstance(metric, Metric) else parsed(metric) for metric in metrics

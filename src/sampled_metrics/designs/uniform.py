@@ -101,6 +101,8 @@ class UniformAnalysis(Analysis):
 
     def record(self, metric: Metric, estimator: str) -> tuple[track_record.Record | None, str]:
         """The track record of such estimates; or None, and what the benchmark lacks."""
+        if not self.request.record:
+            return None, ""
         has_default_gamma = self.request.gamma is None
         return track_record.of_log(
             self.values, metric, estimator, has_default_gamma=has_default_gamma
@@ -333,7 +335,7 @@ class UniformAnalysis(Analysis):
             strength = self._strength(pair, paired, record, notes)
             probability, probability_low = track_record.odds(record, strength)
             if track_record.is_decided(record, strength):
-                judgement = judging.with_record(judgement, gap.value, self.request.confidence)
+                judgement = judging.with_record(judgement, gap.value, self.request.of_record)
         by_sample = judgement.sign != 0 and judgement.warrant != _confidence.TRACK_RECORD
         is_ahead = probability >= track_record.PRINTED or low > 0 or high < 0
         favoured = first if gap.value > 0 else second

@@ -45,7 +45,9 @@ def encoded(estimates: Estimates, metric: str | None, recommender: str | None) -
     """The file of one row of estimates."""
     frame, log = estimates.frame, estimates.log
     if log is None or "warrant" not in frame:
-        raise ValueError("a certificate needs the result of estimate on a log of sampled ranks")
+        raise ValueError(
+            "a certificate needs the result of estimate, without by, on a log of sampled ranks"
+        )
     for column, value in (("metric", metric and parsed(metric).name), ("recommender", recommender)):
         rows = frame if value is None else frame[frame[column] == value]
         values = list(frame[column].unique())
@@ -68,7 +70,9 @@ def encoded_pair(comparison: Comparison, first: str, second: str) -> bytes:
     log, assumptions, settings = comparison.log, comparison.assumptions, comparison.settings
     name = assumptions.get((first, second)) or assumptions.get((second, first))
     if log is None or name is None:
-        raise ValueError(f"no sampled ranks of {first} and {second} were compared")
+        raise ValueError(
+            f"no sampled ranks of {first} and {second} were compared by one metric and without by"
+        )
     assumed = [each for each in settings["assumed"].conditions if isinstance(each, Assumption)]
     weights = [*bet_weights(assumed[0] if assumed else None).items()]
     used = dict(weights[: [assumption_name(each) for each, _ in weights].index(name) + 1])

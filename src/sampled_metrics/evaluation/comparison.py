@@ -11,23 +11,25 @@ from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import checked_confidence
 from ..bounds.assumption import Assumption
-from ..designs import Request, analysis_of, options
+from ..designs import Request, options
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..results import Comparison
+from .grouped import answers
 
 
 @one_thread
 def compare(
     log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
-    metric: str | Metric,
+    metric: str | Metric | Sequence[str | Metric],
     *,
     replacement: bool | None = None,
     assumption: Assumption | str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
+    by: str | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Decide for each pair of recommenders which one is better, and under what assumption.
@@ -40,7 +42,8 @@ def compare(
     ----------
     log : Log, or what read_log takes
         As for :func:`estimate`, with the same users for every recommender.
-    metric : str or Metric
+    metric : str or Metric, or sequence of these
+        With several, their verdicts and intervals :ref:`hold together <howto-groups>`.
     replacement : bool
         As for :func:`estimate`.
     assumption : Assumption or {"decreasing"}, optional
@@ -50,7 +53,7 @@ def compare(
     estimator : str, optional
         One of `ESTIMATORS` except "maximum likelihood", which has no standard error. By default
         as for :func:`estimate`.
-    gamma, confidence : float
+    gamma, confidence, by
         As for :func:`estimate`.
     progress : bool
         Whether to show a progress bar.
@@ -60,6 +63,7 @@ def compare(
     Comparison
         A row for each pair. Differences are those of first minus second:
 
+        - group, metric: the first columns, where there are several;
         - reported, estimate, standard_error: as for :func:`estimate`, of the difference;
         - student_low, student_high: Student's paired interval, if the estimate is unbiased;
         - possible_low, possible_high: identification interval of the exact difference;
@@ -89,8 +93,12 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'undecided'})
     """
-    request = Request(
-        options.checked_metrics([metric]), gamma, checked_confidence(confidence), assumption
+    requests = [
+        Request([each], gamma, checked_confidence(confidence), assumption)
+        for each in options.checked_metrics(metric)
+    ]
+    opened = options.opened(log, replacement, by)
+    answer: Comparison = answers(
+        opened, by, requests, lambda one: one.comparison(estimator, progress=progress)
     )
-    analysis = analysis_of(options.opened(log, replacement), request)
-    return analysis.comparison(estimator, progress=progress)
+    return answer

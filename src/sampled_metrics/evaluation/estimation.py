@@ -16,6 +16,7 @@ from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
 from ..results import Estimates
+from .grouped import answers
 
 #: Default metrics.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
@@ -31,6 +32,7 @@ def estimate(
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     identification: bool = True,
+    by: str | None = None,
     progress: bool = False,
 ) -> Estimates:
     """Report for each recommender the naive metric, an estimate of the exact one, and its ranges.
@@ -60,13 +62,15 @@ def estimate(
         Of the identification intervals, in (0, 1).
     identification : bool
         Whether to compute identification intervals, which takes most of the time.
+    by : str, optional
+        A column with the group of each user, for :ref:`rows for each group <howto-groups>`, too.
     progress : bool
         Whether to show a progress bar.
 
     Returns
     -------
     Estimates
-        A row for each recommender and metric: recommender, metric, users (how many), and
+        A row for each recommender, metric and group (with `by`), with how many users, and
 
         - reported: the naive value;
         - estimate: "naive" if unbiased, as for AUC, else "bias-variance, fitted prior" if it fits;
@@ -99,7 +103,9 @@ def estimate(
         assumption,
         identification,
     )
-    return analysis_of(options.opened(log, replacement), request).estimates(progress=progress)
+    opened = options.opened(log, replacement, by)
+    answer: Estimates = answers(opened, by, [request], lambda one: one.estimates(progress=progress))
+    return answer
 
 
 @one_thread

@@ -193,6 +193,8 @@ class Log:
         Whether the log's reader was told that n_negatives does not depend on the ranking.
     exact_values : mapping of str to mapping of str to float
         Known exact metrics of the recommenders; empty except for the bundled log.
+    groups : pandas.Series of categories, shape (users,), or None
+        The group of each user, named by the column, if the log was read with `by`.
 
     See Also
     --------
@@ -219,6 +221,7 @@ class Log:
     shared_negatives: bool = False
     fixed_sample_size: bool = False
     exact_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    groups: pd.Series | None = None
 
     @property
     def replacement(self) -> bool:
@@ -288,7 +291,8 @@ class Log:
         position (int; the item's place among the relevant items of the instance, 1 the best);
         n_relevant (int; relevant items of the instance); n_items (int; candidates of the instance,
         relevant items included); n_negatives (int; sampled negatives); and, if the log has them,
-        count (int; users with this row), n_above (float), or n_chosen and n_chosen_better (int).
+        count (int; users with this row), n_above (float), or n_chosen and n_chosen_better (int);
+        and the column of `groups`.
         """
         import pandas as pd
 
@@ -310,6 +314,8 @@ class Log:
         if self.weights is not None:
             frame_columns["count"] = self.weights[users].astype(np.int64)
         frame_columns |= {name: self.kinds[name][kind] for name in OPTIONAL if name in self.kinds}
+        if self.groups is not None:
+            frame_columns[str(self.groups.name)] = self.groups.array[users]
         return pd.DataFrame(frame_columns)
 
     def __repr__(self) -> str:

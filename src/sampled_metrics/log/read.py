@@ -20,12 +20,14 @@ from .columns import (
     INPUT,
     SizeMissingError,
     check_columns,
+    listed,
     log_names,
     meaning,
     warn_ignored,
     whole,
 )
 from .compact import COLUMNS, Log, Uniform
+from .groups import groups_of
 from .inspection import Drawn, not_independent
 from .row_checks import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
@@ -56,6 +58,7 @@ def read_log(
     protocol: Protocol | Adaptive | None = None,
     shared_negatives: bool | None = None,
     fixed_sample_size: bool = False,
+    by: str | None = None,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
 
@@ -75,18 +78,18 @@ def read_log(
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
     replacement : bool
-        Whether one user's negatives were drawn with replacement, so that they may repeat; False if
-        duplicates were removed. Optional for the bundled log (False), for tables from ``readers``
-        whose candidates are distinct, and for exact ranks of one held-out item per user.
+        Whether one user's negatives may repeat; False if duplicates were removed. Optional for the
+        bundled log, tables from ``readers`` with distinct candidates, and exact ranks of one item.
     protocol : Protocol or Adaptive, optional
-        Replaces n_items, n_negatives and replacement; needed for weighted, collapsed and adaptive
-        negatives.
+        Replaces n_items, n_negatives, replacement; for weighted, collapsed and adaptive negatives.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. `estimate` and
         `compare` then refuse the log. By default False, unless a reader's table shows otherwise.
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking. Without it, `estimate` and
         `compare` refuse a log that looks as if samples were enlarged until a negative was above.
+    by : str, optional
+        A column with the :ref:`group <howto-groups>` of each user, to pass to `estimate`, too.
 
     Returns
     -------
@@ -95,9 +98,9 @@ def read_log(
     Raises
     ------
     ValueError
-        If a file cannot be read, is cut short or is empty; a column is missing, misspelt or
-        ambiguous; a value is not a number or is out of range; a row appears twice; `replacement` is
-        missing or contradicts the log; or an ignored column separates the rows of each user.
+        If a file cannot be read, is cut short or empty; a column is missing, misspelt or ambiguous;
+        a value is no number or out of range; a row appears twice; a user has several groups;
+        `replacement` is missing or contradicts the log; or an ignored column separates users' rows.
     ImportError
         If a file is given and DuckDB is not installed.
 
@@ -127,7 +130,7 @@ def read_log(
     attrs = getattr(source, "attrs", {})  # what readers record
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     try:
-        log = _of_source(source, sizes, replacement)
+        log = _of_source(source, sizes, replacement, by)
     except SizeMissingError as problem:
         if problem.column == "n_negatives" and isinstance(protocol, Adaptive):
             raise ValueError(
@@ -192,14 +195,14 @@ def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | Non
     return bool(shown if shared_negatives is None else shared_negatives)
 
 
-def _of_source(source: Any, sizes: Sizes, replacement: bool | None) -> Log:
+def _of_source(source: Any, sizes: Sizes, replacement: bool | None, by: str | None) -> Log:
     """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
     paths = files(source)
     if paths is None and not (is_dask(source) and has_engine()):
         frame, name = loaded(source, "the log")
-        return _of_frame(frame, name, sizes, replacement)
+        return _of_frame(frame, name, sizes, replacement, by)
     with opened_dask(source) if paths is None else paths.opened() as table:
-        return _of_table(table, sizes, replacement)
+        return _of_table(table, sizes, replacement, by)
 
 
 def _is_complete(log: Log) -> bool:
@@ -259,7 +262,9 @@ def _check_weighted(log: Log, protocol: Weighted) -> None:
             )
 
 
-def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | None) -> Log:
+def _of_frame(
+    frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | None, by: str | None
+) -> Log:
     """Read a log from a data frame of pandas."""
     if set(_EXACT) <= set(frame.columns):
         frame, replacement = _of_exact_ranks(frame, name, replacement), False
@@ -271,34 +276,53 @@ def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | 
     if replacement is None and by_reader is None:
         raise ValueError(_REPLACEMENT_MISSING)
     with_replacement = bool(by_reader if replacement is None else replacement)
-    frame = frame.set_axis(_checked_names(frame.columns, name), axis=1)
-    return log_of_frame(frame, name, sizes, with_replacement)
+    frame = frame.set_axis(_checked_names(frame.columns, name, by), axis=1)
+    return _grouped(frame, name, sizes, with_replacement, by)
 
 
-def _checked_names(columns: Iterable[Any], name: str) -> list[Any]:
+def _grouped(
+    frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool, by: str | None
+) -> Log:
+    """The log of a data frame whose columns have the names of a log, and the groups of users."""
+    groups = None if by is None else groups_of(frame, by, name)
+    return _with(groups, log_of_frame(frame, name, sizes, replacement))
+
+
+def _with(groups: pd.Series | None, log: Log) -> Log:
+    """The log with a group for each user."""
+    return log if groups is None else replace(log, groups=groups.reindex(log.users))
+
+
+def _checked_names(columns: Iterable[Any], name: str, by: str | None) -> list[Any]:
     """Column names with aliases replaced; warns of aliases and ignored columns."""
     names = log_names(columns, name, INPUT)
-    check_columns(names, name)
-    warn_ignored(names, name, {*INPUT, *COLUMNS})
+    if by is not None and (names.count(by) != 1 or meaning(by) or by in COLUMNS):
+        raise ValueError(
+            f"by must name one column of {name} with the group of each user, other than those that "
+            f"every log may have, got {as_written(by)} and the columns {listed(columns)}"
+        )
+    check_columns([column for column in names if column != by], name)
+    warn_ignored(names, name, [*INPUT, *COLUMNS, *filter(None, [by])])
     return names
 
 
-def _of_table(table: Table, sizes: Sizes, replacement: bool | None) -> Log:
+def _of_table(table: Table, sizes: Sizes, replacement: bool | None, by: str | None) -> Log:
     """Read a log from a table of DuckDB.
 
     Plain whole numbers and text are scanned in blocks; other logs are loaded into a data frame.
     """
     if set(_EXACT) <= set(table.columns):
-        return _of_frame(table.frame(), table.place, sizes, replacement)
+        return _of_frame(table.frame(), table.place, sizes, replacement, by)
     if replacement is None:
         raise ValueError(_REPLACEMENT_MISSING)
-    names = _checked_names(table.columns, table.name)
-    log = Scan(table, names, sizes, replacement).log()
+    names = _checked_names(table.columns, table.name, by)
+    scan = Scan(table, names, sizes, replacement)
+    groups = None if by is None else scan.groups(by)
+    log = scan.log()
     if log is None:
-        frame = table.frame().set_axis(names, axis=1)
-        return log_of_frame(frame, table.place, sizes, replacement)
+        return _grouped(table.frame().set_axis(names, axis=1), table.place, sizes, replacement, by)
     warn_of_instances(names, table.name, log)
-    return log
+    return _with(groups, log)
 
 
 def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
 from .compact import OPTIONAL, Builder, Log
+from .groups import groups_of
 from .row_checks import (
     Sizes,
     check_ranges,
@@ -19,6 +20,9 @@ from .row_checks import (
     says_instances,
 )
 from .sources import WHOLE, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Users whose rows are searched for a column that separates recommenders.
 _SOME_USERS = 10_000
@@ -95,6 +99,17 @@ class Scan:
             return None
         log = self._placed(codes)
         return self._appended(codes) if log is None else log
+
+    def groups(self, by: str) -> pd.Series:
+        """The group of each user by a column."""
+        columns = [name for name in self.names if name in ("user", by)]
+        places = ", ".join(f"c{self.names.index(name)}" for name in columns)
+        rows = self.table.query(
+            f"SELECT {places}, min(row) AS row FROM (SELECT *, row_number() OVER () - 1 AS row "
+            "FROM log) GROUP BY ALL ORDER BY row"
+        ).df()
+        place = Place(self.table.name, self.table.place.starts, rows.pop("row").tolist())
+        return groups_of(self.table.named(rows).set_axis(columns, axis=1), by, place)
 
     def _codes(self) -> _Codes | None:
         """How rows become codes; None if a value is missing, blank or out of range."""

@@ -156,7 +156,9 @@ def figure(result: Result) -> Figure:
     """The figure of a result, with a panel for each metric or pair."""
     figures: dict[type[Result], Callable[[Any], Figure]] = {
         Estimates: _estimates_figure,
-        Comparison: lambda comparison: _drawn(comparison_panel(comparison)),
+        Comparison: lambda comparison: _drawn(
+            *map(comparison_panel, comparison.by_metric().values())
+        ),
         Plan: _plan_figure,
         Published: published_figure,
         Audit: _audit_figure,
@@ -186,7 +188,10 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
     """The estimates of one metric; a curve if they are for several corpora."""
     if "documents" in rows:
         return growth_panel(rows, label)
-    labels = _figure_names(rows["recommender"])
+    longest = 24
+    if "group" in rows:
+        rows, longest = rows.assign(recommender=rows["group"] + ": " + rows["recommender"]), 48
+    labels = _figure_names(rows["recommender"], longest)
     values: dict[str, dict[str, tuple[float, float, float]]] = {n: {} for n in labels.values()}
     possible: dict[str, tuple[float, float]] = {}
     for row in rows.to_dict("records"):
@@ -268,6 +273,9 @@ def comparison_panel(result: Comparison) -> Panel:
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
     labels = [f"{names[first]} minus {names[second]}" for first, second in pairs]
+    if "group" in rows:
+        groups = _figure_names(rows["group"])
+        labels = [f"{groups[group]}: {of}" for group, of in zip(rows["group"], labels, strict=True)]
 
     def draw(ax: Axes) -> None:
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
@@ -386,9 +394,9 @@ def _audit_figure(result: Audit) -> Figure:
     return _drawn((draw, 1.5 + 0.3 * len(checks)))
 
 
-def image(panel: Panel) -> str:
-    """A panel as a base64 SVG to put inside a page, its text as outlines."""
-    figure, buffer = _drawn(panel), io.StringIO()
+def image(*panels: Panel) -> str:
+    """Panels as a base64 SVG to put inside a page, its text as outlines."""
+    figure, buffer = _drawn(*panels), io.StringIO()
     from matplotlib.style import context
 
     with context(STYLE), warnings.catch_warnings():

@@ -123,8 +123,7 @@ def _estimates_page(result: Estimates) -> str:
 def _comparison_page(result: Comparison) -> str:
     if result.estimates is None:
         return of_comparison(result, _facts(result))
-    compared = {result.settings["metric"]: result}
-    return of_estimates(result.estimates, compared, _facts(result))
+    return of_estimates(result.estimates, result.by_metric(), _facts(result))
 
 
 def _facts(result: Estimates | Comparison) -> Mapping[str, object]:
@@ -179,11 +178,11 @@ def of_estimates(
 def matrix(comparison: Comparison) -> dict[str, list[str]]:
     """The verdicts of each recommender on all of them, in the same order, most victories first.
 
-    Empty for two recommenders, whose only verdict needs no table.
+    Empty for two recommenders, whose only verdict needs no table, and for groups.
     """
     frame = comparison.frame
     names = list(dict.fromkeys([*frame["first"], *frame["second"]]))
-    if len(names) < 3:
+    if len(names) < 3 or frame.duplicated(["first", "second"]).any():
         return {}
     words = {(name, other): UNDECIDED if name != other else "" for name in names for other in names}
     for first, second, verdict in frame[["first", "second", "verdict"]].itertuples(index=False):
@@ -202,15 +201,15 @@ def matrix(comparison: Comparison) -> dict[str, list[str]]:
 
 def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     """The page of a comparison without estimates."""
-    label = metric(comparison.settings["metric"]).label
+    parts = comparison.by_metric()
     return _filled(
         "comparison.html",
-        label=label,
+        label=", ".join(metric(name).label for name in parts),
         matrix=matrix(comparison),
         sentences=comparison.sentences,
         differences=comparison.shown,
         promises=comparison.promises(),
-        image=image(comparison_panel(comparison)),
+        image=image(*map(comparison_panel, parts.values())),
         facts=facts,
         notes=comparison.notes,
         methods=comparison.methods(),

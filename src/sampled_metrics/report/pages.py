@@ -33,5 +33,5 @@ def with_estimates(comparison: Comparison, log: Log | SubCorpus, **options: Any)
 
     `options` are those of :func:`~sampled_metrics.estimate`, as given to `compare`.
     """
-    estimates = evaluation.estimate(log, [comparison.settings["metric"]], **options)
+    estimates = evaluation.estimate(log, list(comparison.by_metric()), **options)
     return replace(comparison, estimates=estimates)

@@ -42,10 +42,17 @@ def methods(result: Result) -> str:
     lines, is_exact = _drawn(result.source, names)
     lines += _estimated(result, labels, is_exact)
     lines += [f"The {line}." for line in _ranges_promised(result)]
+    if "by" in result.settings and isinstance(result, Estimates):
+        lines.append(
+            "For each recommender and metric, the intervals of all users and of all groups hold "
+            "together (Bonferroni)."
+        )
     if any((one.frame["warrant"] == THEOREM).any() for one in compared):
+        scope = "on all these metrics" if "metric" in compared[0].frame else "on one metric"
+        scope += " and in all groups" if "by" in result.settings else ""
         lines.append(
             f"With a probability of at least {confidence_of(result)} all verdicts with this "
-            "confidence on one metric are right, if their assumptions hold."
+            f"confidence {scope} are right, if their assumptions hold."
         )
     is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
     lines += _recorded(result.settings, {*is_missing.index[~is_missing.astype(bool)]})
@@ -100,7 +107,7 @@ def _recorded(settings: Mapping[str, Any], columns: set[str]) -> list[str]:
 def _labels_and_names(result: Result) -> tuple[str, str]:
     """The metrics and the recommenders of a result, as in a sentence."""
     frame, is_comparison = result.frame, isinstance(result, Comparison)
-    metric_names = [result.settings["metric"]] if is_comparison else frame["metric"]
+    metric_names = result.by_metric() if isinstance(result, Comparison) else frame["metric"]
     columns = ["first", "second"] if is_comparison else ["recommender"]
     return (
         _joined(metric(name).label for name in metric_names),

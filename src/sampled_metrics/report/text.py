@@ -31,7 +31,7 @@ from .._validate import as_written, printable
 from ..bounds.assumption import Assumption
 from ..designs import track_record
 from ..metrics import Metric, metric
-from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
+from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
 from .paragraphs import paragraphs
 
 
@@ -136,7 +136,9 @@ def estimates_table(result: Estimates) -> pd.DataFrame:
                 table[name] = [_rounded(end, rounding) for end in table[name]]
         return table
     ranges = ["typical_low", "typical_high", "possible_low", "possible_high"]
-    table = result.frame.drop(columns=["standard_error", *ranges, "users"])
+    table = result.frame.drop(columns=["standard_error", *ranges])
+    if "group" not in table:
+        table = table.drop(columns="users")
     typical = _ranges_of(result.frame, "typical")
     if any(typical):
         table.insert(list(table).index("estimate") + 1, "typical", typical)
@@ -166,9 +168,10 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
         lines.insert(0, f"typical: {record or track_record.typical_promise()}")
-    if "probability" in rows and rows["probability"].notna().any():
-        compared_metric = metric(result.settings["metric"])
-        lines.append(f"track record: {track_record.verdict_promise(compared_metric)}")
+    for name, part in result.by_metric().items() if isinstance(result, Comparison) else ():
+        if part.frame["probability"].notna().any():
+            scope = f" for {name}" if "metric" in rows else ""
+            lines.append(f"track record{scope}: {track_record.verdict_promise(metric(name))}")
     return lines
 
 
@@ -188,7 +191,13 @@ def grounds_of(
     if "assumed" not in result.settings:
         return []
     if isinstance(result, Comparison):
-        return [_comparison_ground(result)]
+        grounds: dict[tuple[str, str], list[str]] = {}
+        for name, part in result.by_metric().items():
+            grounds.setdefault(_comparison_ground(part), []).append(written(name))
+        return [
+            (warrant, f" for {', '.join(names)}" if len(grounds) > 1 else "", condition)
+            for (warrant, condition), names in grounds.items()
+        ]
     return _estimate_grounds(result, metric_name, written) if "warrant" in result.frame else []
 
 
@@ -206,7 +215,7 @@ def _estimate_grounds(
     return grounds
 
 
-def _comparison_ground(result: Comparison) -> _Ground:
+def _comparison_ground(result: Comparison) -> tuple[str, str]:
     assumed, warrant = result.settings["assumed"], str(result.settings["warrant"])
     condition, has_theorem = _condition("", assumed), result.frame["warrant"] == THEOREM
     if warrant != LARGE_SAMPLE and has_theorem.any() and assumed.conditions:
@@ -214,7 +223,7 @@ def _comparison_ground(result: Comparison) -> _Ground:
         if not has_theorem.all():
             otherwise = f"; without a verdict at {confidence} confidence, {condition}"
         condition = f"under the assumption named in the verdict{otherwise}"
-    return warrant, "", condition
+    return warrant, condition
 
 
 def assuming(result: Result) -> list[str]:
@@ -255,14 +264,20 @@ _INCLUDED = [
 
 def verdict_sentences(result: Comparison) -> list[str]:
     """The verdict on each pair, and what would decide it."""
-    rows, compared_metric = result.frame.to_dict("records"), metric(result.settings["metric"])
-    return [_comparison_sentence(row, compared_metric, _confidence_of(result)) for row in rows]
+    return [
+        _comparison_sentence(row, metric(name), _confidence_of(result))
+        for name, part in result.by_metric().items()
+        for row in part.frame.to_dict("records")
+    ]
 
 
 def _comparison_sentence(
     row: Mapping[Hashable, Any], compared_metric: Metric, confidence: float
 ) -> str:
     scope = f"on {compared_metric.label}"
+    if "group" in row:
+        group = printable(row["group"])
+        scope += " for all users" if group == ALL else f" in the group '{group}'"
     remedy = f"To decide with {percent(confidence)} confidence, {_remedy(row, compared_metric)}."
     if row["verdict"] != UNDECIDED:
         sentence = f"{_verdict(row, confidence, scope)}."
@@ -319,7 +334,8 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
     frame = result.winner_first()
     rows = frame.to_dict("records")
     cells = frame[[name for name in frame if name not in _INCLUDED]].copy()
-    cells.insert(0, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
+    place = len({"group", "metric"} & {*cells})
+    cells.insert(place, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
     cells["reported"] = [_signed(row["reported"]) for row in rows]
     cells["estimate"] = [
         ""
@@ -328,9 +344,9 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
         for row in rows
     ]
     heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index), result)
-    cells.insert(3, heading, _ranges_of(frame, signed=True))
+    cells.insert(place + 3, heading, _ranges_of(frame, signed=True))
     if heading != LARGE_SAMPLE and frame["student_low"].notna().any():
-        cells.insert(3, LARGE_SAMPLE, _ranges_of(frame, "student", signed=True))
+        cells.insert(place + 3, LARGE_SAMPLE, _ranges_of(frame, "student", signed=True))
     cells["verdict"] = [_verdict(row, _confidence_of(result)) for row in rows]
     return cells
 
@@ -595,9 +611,11 @@ def _rows_named(part: pd.DataFrame, rows: pd.DataFrame, written: Callable[[str],
     names = []
     for metric_name, metric_rows in part.groupby("metric", sort=False):
         is_complete = len(metric_rows) == (rows["metric"] == metric_name).sum()
-        recommenders = ", ".join(map(printable, metric_rows["recommender"]))
+        labels = metric_rows["recommender"].map(str)
+        if "group" in metric_rows:
+            labels += " (" + metric_rows["group"] + ")"
         name = written(str(metric_name))
-        names.append(name if is_complete else f"{name} of {recommenders}")
+        names.append(name if is_complete else f"{name} of {', '.join(map(printable, labels))}")
     return ", ".join(names)
 
 

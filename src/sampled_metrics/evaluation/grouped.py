@@ -1,0 +1,101 @@
+"""Answers for all users and for each group of them, by several metrics, that hold together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from .._validate import as_written
+from ..designs import Analysis, Request, analysis_of
+from ..log.columns import listed
+from ..log.compact import Log
+from ..log.groups import by_group
+from ..results import ALL, Comparison
+
+
+def answers(
+    log: Any, by: str | None, requests: Sequence[Request], ask: Callable[[Analysis], Any]
+) -> Any:
+    """The answers to requests of one confidence, for all users and for each group.
+
+    The error rate is divided by the number of answers (Bonferroni).
+    """
+    logs, left_out = ({ALL: log}, []) if by is None else _logs(log)
+    n_answers, asked = len(logs) * len(requests), requests[0].confidence
+    if n_answers == 1:
+        return ask(analysis_of(log, requests[0]))
+    confidence, parts = 1.0 - (1.0 - asked) / n_answers, dict[str, Any]()
+    for request in requests:
+        of_groups = {}
+        for group, part in logs.items():
+            each = request._replace(confidence=confidence, asked=asked, record=group == ALL)
+            try:
+                of_groups[group] = ask(analysis_of(part, each))
+            except ValueError as problem:
+                where = "" if group == ALL else f"{by} {group}: "
+                raise ValueError(f"{where}{problem}") from None
+        parts[request.metrics[0].name] = _of_groups(of_groups, by, asked)
+    (result, *_), notes = parts.values(), [note for one in parts.values() for note in one.notes]
+    scope = [] if by is None else [f"all users and {len(logs) - 1} groups"]
+    if len(parts) > 1:
+        scope.append(f"{len(parts)} metrics")
+        result = _of_metrics(parts)
+    what = "for each recommender and metric the intervals"
+    if isinstance(result, Comparison):
+        what = "the verdicts and intervals on all pairs"
+    notes.append(
+        f"{what} of {' by '.join(scope)} hold together: each has an error rate of "
+        f"{1.0 - asked:.4g} / {n_answers} (Bonferroni)"
+    )
+    return replace(result, notes=(*dict.fromkeys(left_out + notes),), log=None)
+
+
+def _logs(log: Log) -> tuple[dict[str, Log], list[str]]:
+    """The log of all users and of each group that has a standard error, and notes."""
+    assert log.groups is not None
+    labels = log.groups.cat.categories
+    parts = {label: part for label, part in by_group(log) if min(part.users_of.values()) > 1}
+    if not parts or ALL in parts:
+        raise ValueError(
+            f"by must name a column with groups of 2 users or more, none of them named {ALL!r}, "
+            f"got {as_written(log.groups.name)} with {listed(labels)}"
+        )
+    notes = ["groups have no track record: the benchmark has whole data sets"]
+    if small := [label for label in labels if label not in parts]:
+        notes.append(f"groups with fewer than 2 users of a recommender left out: {listed(small)}")
+    return {ALL: log, **parts}, notes
+
+
+def _of_groups(results: Mapping[str, Any], by: str | None, asked: float) -> Any:
+    """One result with a column for the group, if there are any."""
+    of_all = results[ALL]
+    if by is None:
+        return replace(of_all, settings={**of_all.settings, "confidence": asked})
+    settings = {**of_all.settings, "confidence": asked, "by": by}
+    settings.pop("gamma", None)  # it depends on the number of users
+    if "assumed" in settings:  # a group or all users may contradict an assumption
+        assumed = [one.settings["assumed"] for one in results.values()]
+        settings["assumed"] = max(assumed, key=lambda one: len(one.conditions))
+    notes = [*of_all.notes]
+    for group, one in results.items():
+        notes += [f"{by} {group}: {note}" for note in one.notes if note not in of_all.notes]
+    frames = [one.frame.assign(group=group) for group, one in results.items()]
+    frame = pd.concat(frames, ignore_index=True)[["group", *of_all.frame]]
+    return replace(of_all, frame=frame, settings=settings, notes=tuple(notes))
+
+
+def _of_metrics(parts: Mapping[str, Any]) -> Any:
+    """One comparison with a column for the metric."""
+    (first, *_), frames = (
+        parts.values(),
+        [one.frame.assign(metric=name) for name, one in parts.items()],
+    )
+    columns = [*first.frame]
+    columns.insert(columns.index("first"), "metric")
+    estimators = dict.fromkeys(one.settings.get("estimator", "") for one in parts.values())
+    settings = {**first.settings, "metric": ", ".join(parts), "estimator": "; ".join(estimators)}
+    frame = pd.concat(frames, ignore_index=True)[columns]
+    return replace(first, frame=frame, settings=settings, parts=parts)
