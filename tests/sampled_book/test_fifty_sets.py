@@ -29,8 +29,9 @@ def shares_by_source(table, kind, estimator, metric="ndcg@10"):
     return {source: mean(values) for source, values in parts.items()}
 
 
-def test_the_first_page_of_the_repository_has_the_base_rate(bundled):
-    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+@pytest.mark.parametrize("path", ["README.md", "book/chapters/02_inconsistency.md"])
+def test_pages_have_the_base_rate(bundled, path):
+    page = " ".join((ROOT / path).read_text(encoding="utf-8").split())
     for metric, words in (
         (
             "ndcg@10",
