@@ -19,29 +19,50 @@ def bundled():
     return reversals.bundled()
 
 
-def shares_by_source(table, kind, estimator):
-    """Shares of NDCG@10 with 100 negatives, source by source, in plain Python."""
+def shares_by_source(table, kind, estimator, metric="ndcg@10"):
+    """Shares of a metric with 100 negatives, source by source, in plain Python."""
     column = "reversed" if kind == "pairs" else f"{kind}_reversed"
     parts: dict[str, list[float]] = {}
     for row in table.to_dict("records"):
-        if (row["metric"], row["m"], row["estimator"]) == ("ndcg@10", 100, estimator):
+        if (row["metric"], row["m"], row["estimator"]) == (metric, 100, estimator):
             parts.setdefault(row["group"], []).append(row[column] / row[kind])
     return {source: mean(values) for source, values in parts.items()}
 
 
-def test_the_first_page_of_the_repository_has_the_base_rate(bundled):
-    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    share = mean(shares_by_source(bundled, "pairs", "naive").values())
-    assert f"With 100 negatives {100 * share:.1f}% of pairs of tuned recommenders" in page
-    (here,) = (
-        row
-        for row in bundled.to_dict("records")
-        if (row["data"], row["metric"], row["m"]) == ("ml-1m", "ndcg@10", 100)
-        and row["estimator"] == "naive"
-    )
-    count = f"{here['reversed']} of {here['pairs']}"
-    assert f"MovieLens 1M, {count} pairs is reversed" in page
-    assert chapter.texts(bundled)["mislead-movielens"] == count
+@pytest.mark.parametrize("path", ["README.md", "book/chapters/02_inconsistency.md"])
+def test_pages_have_the_base_rate(bundled, path):
+    page = " ".join((ROOT / path).read_text(encoding="utf-8").split())
+    for metric, words in (
+        (
+            "ndcg@10",
+            "{} of a source's pairs of tuned recommenders are in the wrong order",
+        ),
+        ("recall@10", "{} on Recall@10, with 100 negatives, even on average over samples"),
+    ):
+        share = mean(shares_by_source(bundled, "pairs", "naive", metric).values())
+        assert words.format(f"{100 * share:.1f}%") in page
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "recall@10"])
+def test_movielens_1m_is_the_mildest_data_set(bundled, metric):
+    is_cell = (bundled["metric"] == metric) & (bundled["m"] == 100)
+    rows = bundled[is_cell & (bundled["estimator"] == "naive")].to_dict("records")
+    shares = {row["data"]: row["reversed"] / row["pairs"] for row in rows}
+    assert min(shares, key=shares.__getitem__) == "ml-1m"
+    (here,) = (row for row in rows if row["data"] == "ml-1m")
+    assert (here["reversed"], here["pairs"], here["recommenders"]) == (1, 36, 9)
+    assert chapter.texts(bundled, metric)["mislead-movielens"] == "1 of 36"
+
+
+def test_what_the_start_page_types(bundled):
+    page = " ".join((ROOT / "book/chapters/index.md").read_text(encoding="utf-8").split())
+    is_cell = (bundled["metric"] == "ndcg@10") & (bundled["m"] == 100)
+    rows = bundled[is_cell & (bundled["estimator"] == "naive")]
+    pairs, recommenders = rows["pairs"].sum(), rows["recommenders"].sum()
+    assert f"{pairs:,} pairs of {recommenders} recommenders" in page
+    one = chapter.one_evaluation(evidence.bundled("pairs"))["NDCG@10, one evaluation"]
+    assert f"{one.iloc[0]:.1%} of pairs in the wrong order on NDCG@10 as reported, and" in page
+    assert f"{one.iloc[-1]:.1%} as corrected" in page
 
 
 def test_the_sentence_that_is_quoted(bundled):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,8 @@ from sampled_book.data import benchmark
 from sampled_book.experiments import judged_kinds
 from sampled_book.experiments.track_record import drawn
 from sampled_metrics.ranking.intervals import RankIntervals
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_twins_are_recommenders_whose_names_agree_up_to_a_comma():
@@ -78,3 +82,18 @@ def test_the_summary_averages_calibrating_sources():
     assert (row["called"], row["wrong"]) == (0.25, 0.025)
     assert row["wrong_called"] == pytest.approx(0.1)
     assert row["factor"] == pytest.approx(np.exp(0.6))
+
+
+def test_the_start_page_has_the_counts_of_other_kinds():
+    rows = judged_kinds.bundled()
+    missed = ~rows[rows["said"]].set_index(["kind", "what"])["right"]
+    page = " ".join((ROOT / "book/chapters/index.md").read_text(encoding="utf-8").split())
+
+    def count(kind, what):
+        return f"{missed[kind, what].sum()} of {missed[kind, what].size}"
+
+    assert f"on four data sets: {count('neural', 'pair')} verdicts were wrong" in page
+    assert rows.loc[rows["kind"] == "neural", "data"].nunique() == 4
+    assert f"and {count('neural', 'range')} typical ranges missed" in page
+    assert f"two versions of one model: {count('twins', 'pair')} verdicts were wrong" in page
+    assert f"{missed['ratings', 'range'].mean():.0%} of their ranges missed" in page

@@ -117,7 +117,9 @@ def plot_courses(
             ax.set_ylim(-0.06, 1.06)
         figures.on_gaps(ax, shown_course.expected.index, curves, looks)
         # A multiple of a mean says little: there the wedges carry the names alone.
-        form = "{name}" if relative else "{name} {height:.2f}"
+        values = set(shown_course.exact.values())
+        digits = 2 if len({round(value, 2) for value in values}) == len(values) else 4
+        form = "{name}" if relative else f"{{name}} {{height:.{digits}f}}"
         figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form, looks=looks)
     figure.supxlabel("negatives m", fontsize=12)
     label = "multiple of the mean" if relative else "expected metric"

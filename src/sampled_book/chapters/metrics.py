@@ -32,9 +32,10 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         "ndcg": (30, (4, 8), "left"),
     }
     for parsed_metric in shapes:
-        style = {"drawstyle": "steps-post"} if parsed_metric.k else {}
+        style = {"drawstyle": "steps-mid"} if parsed_metric.k else {}
         width = 1 if parsed_metric.k else 2  # its zeros lie on those of AP
         ax.plot(grid, parsed_metric(grid, n_items), "k", lw=width, **style)
+        ax.plot(grid[:10], parsed_metric(grid[:10], n_items), "k.", ms=7)
         rank, offset, alignment = places.get(
             parsed_metric.kind, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
@@ -44,14 +45,13 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         )
     for depth, (name, mark) in enumerate(figures.greys(ranks).items(), 1):
         item_ranks, counts = np.unique(ranks[name], return_counts=True)
-        line = np.full(item_ranks.size, -0.1 * depth)
-        ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7)
+        height = -0.1 * depth
+        style = {"textcoords": "offset points", "va": "center"}
+        line = np.full(item_ranks.size, height)
+        ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7, mfc="none")
+        ax.annotate(name, (item_ranks[0], height), (-9, 0), ha="right", **style)
         for rank in item_ranks[counts > 1]:
-            times = f"{counts[item_ranks == rank][0]} users"
-            ax.annotate(
-                times, (rank, -0.1 * depth), (7, 0), textcoords="offset points", va="center"
-            )
-    figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)}, x=1.01, color="black")
+            ax.annotate(f"{counts[item_ranks == rank][0]} users", (rank, height), (7, 0), **style)
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
     return figure

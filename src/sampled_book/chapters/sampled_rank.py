@@ -18,16 +18,15 @@ from ..display.tables import Texts
 
 def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
     """Plot the distribution of the sampled rank at up to three true ranks, the last the deepest, in
-    black and grey: lines with replacement, marks without, where they are visibly above 0. A dotted
-    line ends the sampled top `top`.
+    black and grey: lines with replacement, marks without, where the probability is above 0.005. A
+    dotted line ends the sampled top `top`.
 
     >>> figure = plot_sampled_ranks(Protocol(1_000, 20), [5, 300])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['true rank 5', 'true rank 300', 'top 10 ends here']
+    ['rank 5', 'rank 300', 'top 10 ends here']
     """
     figure, ax = figures.panels(height=3.3)
     places, deepest = np.arange(1, protocol.n_negatives + 2), 1
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     with_replacement, without_replacement = (
         replace(protocol, replacement=replacement) for replacement in (True, False)
     )
@@ -35,11 +34,15 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
         mass, distinct = with_replacement.pmf(r), without_replacement.pmf(r)
         colour, peak = look["color"], int(mass.argmax())
         ax.plot(places, mass, linestyle=look["linestyle"], color=colour, linewidth=1.2)
-        shown = np.where(distinct > 0.004, distinct, np.nan)
+        shown = np.where(distinct > 0.005, distinct, np.nan)
         ax.plot(places, shown, look["marker"], ms=6, mfc="none", color=colour)
-        offset, side = ((0, 10), "center") if places[peak] > top else ((9, 2), "left")
-        peak_style = {"textcoords": "offset points", "ha": side, "color": colour, "bbox": box}
-        ax.annotate(f"true rank {r:,}", (places[peak], mass[peak]), offset, **peak_style)
+        x, height, offset, side = places[peak], mass[peak], (9, 2), "left"
+        if x > top:
+            offset, side = (0, 10), "center"
+        elif x > top / 2:  # beyond the dotted line
+            x, height, offset = top + 0.9, 0.7 * height, (0, 0)
+        style = {"textcoords": "offset points", "ha": side, "color": colour}
+        ax.annotate(f"rank {r:,}", (x, height), offset, **style)
         spread = np.sqrt(with_replacement.variance(r))
         deepest = max(deepest, int(with_replacement.mean(r) + 4 * spread))
     ax.axvline(top + 0.5, color="#5b5b5b", linestyle=":", linewidth=1)
@@ -55,27 +58,26 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
     >>> [ax.get_title() for ax in figure.axes]
     ['AUC', 'AP']
     """
-    ranks = np.arange(1, min(top, n_items) + 1)
-    shown = np.unique(np.r_[ranks[:20], ranks[:: max(1, ranks.size // 300)]])
+    shown = np.unique(np.geomspace(1, min(top, n_items), 300).astype(int))
     protocols = {m: Protocol(n_items, m, replacement=True) for m in sizes}
     figure, axes = figures.grid(len(metrics), 2.8, sharex=True, sharey=True)
-    below = {"textcoords": "offset points", "ha": "right", "va": "top", "fontsize": 10}
-    above = below | {"va": "bottom"}
-    for i, (ax, name) in enumerate(zip(axes, metrics, strict=True)):
+    for ax, name in zip(axes, metrics, strict=True):
         curves = {m: naive(name, protocol).expected(shown) for m, protocol in protocols.items()}
         figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
-        ax.set(title=metric(name).label, ylim=(-0.03, 1.05), xticks=[1, shown[-1] // 2, shown[-1]])
-        ends = {str(line.get_label()): float(line.get_ydata()[-1]) for line in ax.lines}
+        ax.set(title=metric(name).label, ylim=(-0.03, 1.08), xscale="log")
         if metric(name).kind == "auc":
             ax.text(0.5, 0.5, "all curves coincide", transform=ax.transAxes, ha="center")
-        elif i % 2:
-            figures.beside(ax, ends, x=1.03, gap=0.09, color="black", fontsize=10)
-        else:
-            for line in ax.lines:
-                name, last = str(line.get_label()), line.get_xydata()[-1]
-                start = last if name == "exact" else line.get_xydata()[int(0.6 * shown.size)]
-                offset, style = ((0, -2), below) if name == "exact" else ((0, 2), above)
-                ax.annotate(name, (last[0], start[1]), offset, **style)
+            continue
+        lines = {str(line.get_label()): line for line in ax.lines}
+        heights = dict(zip(lines, np.linspace(0.85, 0.25, len(lines)).tolist(), strict=True))
+        figures.on_curves(ax, heights)
+        for text in ax.texts:
+            text.set_y(heights[text.get_text()])
+        for label in set(lines) - {text.get_text() for text in ax.texts}:  # curves that stay above
+            end = lines[label].get_xydata()[-1]
+            ax.annotate(
+                label, end, (0, -3), textcoords="offset points", ha="right", va="top", fontsize=10
+            )
     figure.supxlabel("true rank", fontsize=12)
     figure.supylabel("expected metric", fontsize=12)
     return figure
