@@ -14,7 +14,7 @@ from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
 
 from ..display import figures
-from ..display.tables import Frame, Texts
+from ..display.tables import Frame, Texts, between
 from ..experiments.theory import observed
 
 Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
@@ -88,16 +88,6 @@ def errors_by_gamma(
     return frame
 
 
-def spread(values: Iterable[float], form: str) -> str:
-    """The least and the largest of some values, in words.
-
-    >>> spread([0.25, 1.0, 2.0], ".1f")
-    '0.2 to 2.0'
-    """
-    numbers = list(values)
-    return f"{min(numbers):{form}} to {max(numbers):{form}}"
-
-
 def opening(
     metric_or_name: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]
 ) -> Texts:
@@ -121,12 +111,13 @@ def opening(
     best, second = sorted(ranks, key=lambda u: -exact[u])[:2]
     variances = [float(corrected.variance(ranks[u]).sum()) for u in (best, second)]
     errors = errors_by_gamma(parsed_metric, protocol, ranks, [n_users], [gamma])
+    gaps = [abs(sampled[u] - exact[u]) for u in ranks]
     texts: Texts = {
         "users": n_users,
         "top_gap": (exact[best] - exact[second], ".1f"),
         "top_sd": (100 * float(np.sqrt(sum(variances))) / n_users, ".1f"),
-        "sampled_errors": spread((abs(sampled[u] - exact[u]) for u in ranks), ".0f"),
-        "corrected_errors": spread(100 * errors.to_numpy().ravel(), ".1f"),
+        "sampled_errors": between(min(gaps), max(gaps), 0),
+        "corrected_errors": between(100 * errors.min(axis=None), 100 * errors.max(axis=None), 1),
     }
     return texts | {f"sampled_{u.lower()}": (sampled[u], ".1f") for u in ranks}
 
@@ -152,7 +143,7 @@ def gamma_texts(errors: Frame) -> Texts:
     )
     best = np.log(errors.idxmin()).unstack(level=0).mean(axis=1)
     return {
-        "slope": (float(np.polyfit(np.log(users), best.loc[users], 1)[0]), ".2f"),
+        "slope": (float(np.polyfit(np.log(users), best.loc[users], 1)[0]), ".1f"),
         "over": (float((at_rule / errors.min()).max()), ".1f", "up"),
         "over_one": (float((errors.loc[1.0] / errors.min()).max()), ".0f"),
     }

@@ -106,29 +106,26 @@ def plot_chances(chance: Frame, printed: Frame) -> Figure:
 
 def chances_texts(chance: Frame, gammas: Sequence[float]) -> Texts:
     """How often verdicts are right uncorrected and corrected, in percent. The second of `gammas` is
-    that of the text; `mean_0_1` is the mean over pairs and metrics with gamma 0.1.
+    that of the text, "low"; `mean_0_1` is the mean over pairs and metrics with gamma 0.1.
 
     >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
     >>> keys = pd.MultiIndex.from_product([["X, Z", "Y, Z"], ["AP"], columns])
     >>> chance = pd.Series([0.1, 0.3, 0.4, 0.9, 0.2, 0.3, 0.5, 0.7], keys)
     >>> texts = chances_texts(chance, [1, 0.1])
-    >>> texts["low_X_Z"], texts["low_least"], texts["mean_0_1"]
-    ((90.0, '.1f', 'down'), (70.0, '.0f'), (80.0, '.0f'))
+    >>> texts["low_first"], texts["mean_0_1"]
+    ((90.0, '.1f', 'down'), (80.0, '.0f'))
     """
     label = chance.index[0][1]
     heavy, low = (f"BV {gammas[min(i, len(gammas) - 1)]:g}" for i in (0, 1))
     by_column = chance.unstack()
     is_auc = by_column.index.get_level_values(1) == "AUC"
     others = by_column[~is_auc]
-    pairs = list(dict.fromkeys(key[0] for key in chance.index))
+    first = chance.index[0][0]
     texts: Texts = {
-        "heavy_right": (100 * float(chance[pairs[0], label, heavy]), ".0f"),
-        "low_least": (100 * float(others[low].min()), ".0f"),
+        "heavy_right": (100 * float(chance[first, label, heavy]), ".0f"),
+        "low_first": (100 * float(chance[first, label, low]), ".1f", "down"),
         "sure_wrong": int((others["uncorrected"] < 0.01).sum()),
     }
-    for pair in pairs:
-        share = 100 * float(chance[pair, label, low])
-        texts[f"low_{pair.replace(', ', '_')}"] = (share, ".1f", "down")
     for gamma in gammas:
         mean = 100 * float(others[f"BV {gamma:g}"].mean())
         texts[f"mean_{gamma:g}".replace(".", "_")] = (mean, ".0f")
