@@ -344,7 +344,7 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
             f"{row.verdict} on NDCG@10 (right in 97% of such cases on the benchmark, 90% if one "
             "more source had every order wrong). "
         )
-        assert "To decide with 95% confidence, evaluate about" in sentence
+        assert "To decide with 95% confidence, rank all items and evaluate more users." in sentence
         promise = compared.promises()[-1]
         assert ". At most 5% of all pairs get a wrong verdict by it, averaged over" in promise
         assert promise.endswith(

@@ -48,12 +48,12 @@ def shapes(steepness: float) -> dict[str, Assumption | None]:
     }
 
 
-def log_texts(frame: Frame, confidence: float, *, label: str, steepness: float) -> Texts:
-    """Text values on a log's size and on the parameters; `label` is the metric of the figure.
+def log_texts(frame: Frame, confidence: float, *, label: str) -> Texts:
+    """Text values on a log's size and the confidence; `label` is the metric of the figure.
 
     >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"], "n_better": [0, 0, 3]})
     >>> log["n_negatives"] = [99, 99, 50]
-    >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0)
+    >>> texts = log_texts(log, 0.95, label="AP")
     >>> texts["log_users"], texts["log_negatives"], texts["log_error"]
     (2, '50 to 99', '5%')
     """
@@ -62,7 +62,6 @@ def log_texts(frame: Frame, confidence: float, *, label: str, steepness: float) 
         "log_users": int(frame["user"].nunique()),
         "log_negatives": " to ".join(f"{m:,}" for m in sizes),
         "log_first_label": label,
-        "log_steepness": f"{steepness:g}",
         "log_confidence": f"{100 * confidence:g}%",
         "log_error": f"{100 * (1 - confidence):g}%",
         "log_wanted": (float(np.exp(log_evidence_needed(confidence))), ".1f"),
@@ -130,7 +129,7 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
     >>> ranges_texts(dict.fromkeys("abc", found), {}, "ap")["log_overlap"]
     'They overlap: A 0.100 to 0.400, B 0.300 to 0.500.'
     """
-    frames, names = _by_name(ranges), ("nothing", "decreasing", "steep")
+    frames, names = _by_name(ranges), ("nothing", "decreasing")
     widest = next(iter(frames.values())).eval("possible_high - possible_low").idxmax()
     for frame in frames.values() if exact else ():
         true_values = np.array([exact[name, metric(metric_name).name] for name in frame.index])
@@ -138,7 +137,7 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
         assert (true_values <= frame["possible_high"]).all()
     reported = next(iter(frames.values())).loc[widest, "reported"]
     texts = {"log_first_name": str(widest), "log_first_reported": f"{reported:.3f}"}
-    for key, frame in zip(names, frames.values(), strict=True):
+    for key, frame in zip(names, frames.values(), strict=False):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
         texts[f"log_{key}"] = between(low, high)
     known = exact.get((str(widest), metric(metric_name).name))

@@ -488,14 +488,15 @@ class Evidence:
             ),
         )
 
-    def against(self, sign: int, value: float, times: float = 1.0) -> float:
+    def against(self, sign: int, value: float) -> float:
         """Logarithm of the average wealth of bets that the true value is beyond `value`."""
         has_sign = self.sign == sign
         max_mean = self.mean[has_sign] + sign * self.slope[has_sign] * value
         if (max_mean <= 0).any():  # no bet has such an expectation
             return np.inf
         log_gains = (
-            times * (self.logs[has_sign] - self.users[has_sign] * np.log(max_mean))
+            self.logs[has_sign]
+            - self.users[has_sign] * np.log(max_mean)
             + self.log_weight[has_sign]
         )
         groups, group = np.unique(self.group[has_sign], return_inverse=True)

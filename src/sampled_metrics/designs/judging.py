@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _confidence, _printed_ranges
+from .. import _confidence
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..metrics import Metric
@@ -21,8 +21,6 @@ from .values import Values
 
 #: Limits tried on how many times fewer users there are per doubling of the rank.
 STEEPNESS = (2.0, 3.0, 4.0, 8.0)
-#: Multiples of the users for which bets are built to find the users needed, and the largest answer.
-_MORE_USERS, _MOST_TIMES = (8.0, 64.0, 512.0), 1e6
 
 Pair = tuple[str, str]
 
@@ -33,7 +31,9 @@ class Judgement:
 
     `sign` is that of the difference, 0 if undecided; `low` and `high` bound the difference under
     `assumption` (with this `steepness`) and by `warrant`; `detectable` is roughly the smallest
-    difference this log can show; `users_needed` such users would give a verdict.
+    difference this log can show; `users_needed` such users would give a verdict, if the estimate
+    is unbiased. Bets on ranks name no such number: extrapolating them takes the noise of one log
+    for the difference, and logs with as many users as they named decided nothing.
     """
 
     sign: int
@@ -143,10 +143,7 @@ def by_bets(
     notes: list[str] = []
     undecided = pairs
     for assumption in dict.fromkeys((None, assumed)):
-        is_last = assumption == assumed
-        new_judgements, new_notes = judge.under(
-            assumption, undecided, weights[assumption], last=is_last
-        )
+        new_judgements, new_notes = judge.under(assumption, undecided, weights[assumption])
         notes += new_notes
         judgements |= new_judgements
         undecided = [pair for pair in undecided if not judgements[pair].sign]
@@ -187,12 +184,10 @@ class Judge:
         pairs: list[Pair],
         weight: float,
         keep: bool = True,
-        last: bool = False,
     ) -> tuple[dict[Pair, Judgement], list[str]]:
         """Judge pairs under an assumption, except those with a recommender that contradicts it.
 
-        `keep`: add the evidence to that of later assumptions. `last`: also compute the users
-        needed.
+        `keep`: add the evidence to that of later assumptions.
         """
         names = [name for name in self.sample.names if name in set(chain(*pairs))]
         checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
@@ -210,9 +205,6 @@ class Judge:
             self.weaker_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
         judgements = self._judgements(assumption, pairs, evidence, spans)
-        undecided = [pair for pair, one in judgements.items() if not one.sign] if last else []
-        for pair, users_needed in self._users_needed(assumption, undecided, weight).items():
-            judgements[pair] = replace(judgements[pair], users_needed=users_needed)
         if assumption is None and len(judgements) < len(pairs):
             raise ValueError(
                 "no true ranks lead to these sampled ranks under the protocol: check n_items, "
@@ -252,17 +244,11 @@ class Judge:
         assumption: Assumption | None,
         pairs: Sequence[Pair],
         weight: float,
-        times: float = 1.0,
     ) -> dict[Pair, bets.Evidence]:
-        """Bets that the first metric of a pair is larger, and of its reverse.
-
-        They are built for `times` the users.
-        """
+        """Bets that the first metric of a pair is larger, and of its reverse."""
         sample, users = self.sample, self.sample.users[pairs[0][0]]
         parts = sample.partition(self.metric, assumption)
-        built_bets = bets.build(
-            parts, assumption, bets.SUM_NEED * self.log_evidence_needed, users * times
-        )
+        built_bets = bets.build(parts, assumption, bets.SUM_NEED * self.log_evidence_needed, users)
         bet_values = built_bets.values(sample.bet_rows)
         means = {
             name: built_bets.certificates @ sample.share(name) for pair in pairs for name in pair
@@ -297,31 +283,3 @@ class Judge:
                     ones, sums.slope, sums.mean, log_wealth, users, weight
                 )
         return evidence_by_pair
-
-    def _users_needed(
-        self, assumption: Assumption | None, pairs: Sequence[Pair], weight: float
-    ) -> dict[Pair, int]:
-        """How many such users would decide each pair, by bisection; no entry if no number would."""
-        users_needed: dict[Pair, int] = {}
-        for times in _MORE_USERS if pairs else ():
-            evidence = self.evidence(assumption, pairs, weight, times)
-            decided_orders = [
-                order
-                for order, pair_evidence in evidence.items()
-                if pair_evidence.against(1, 0.0, _MOST_TIMES) >= self.log_evidence_needed
-            ]
-            for order in decided_orders:
-                if order[::-1] in decided_orders:  # contradictory: too few users to extrapolate
-                    continue
-                pair, pair_evidence = order if order in pairs else order[::-1], evidence[order]
-                low, high = 1.0, _MOST_TIMES
-                for _ in range(40):
-                    middle = np.sqrt(low * high)
-                    decides = pair_evidence.against(1, 0.0, middle) >= self.log_evidence_needed
-                    low, high = (low, middle) if decides else (middle, high)
-                more_users = int(pair_evidence.users[0]) + 1
-                users = max(
-                    _printed_ranges.up_to_two_digits(pair_evidence.users[0] * high), more_users
-                )
-                users_needed[pair] = min(users, users_needed.get(pair, users))
-        return users_needed

@@ -173,6 +173,19 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
 
+def test_bets_on_ranks_promise_no_number_of_users():
+    # Z is better than Y by 0.002. Y and Z were once promised a verdict from 170,000 users on, and X
+    # and Y one for X, which is worse: logs of 169,120 and of 604,000 users decided neither.
+    comparison = evaluation.compare(read_log("bundled", replacement=False), "ndcg@10")
+    assert not (comparison.frame["warrant"] == "theorem").any()
+    assert comparison.frame["users_needed"].isna().all()
+    assert [sentence.split(" confidence, ")[1] for sentence in comparison.sentences] == [
+        "rank all items.",
+        "rank all items.",
+        "rank all items and evaluate more users.",
+    ]
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("of", ["ap", "auc"])
 def test_equal_recommenders_have_no_verdict(of):
@@ -419,7 +432,7 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
         def __init__(self, *_):
             pass
 
-        def under(self, assumption, pairs, weight, keep=True, last=False):
+        def under(self, assumption, pairs, weight, keep=True):
             assert keep == (
                 assumption in (None, Assumption())
             )  # only one of the falls is the gentlest
