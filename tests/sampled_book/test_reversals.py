@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import combinations
 from math import comb, log2
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,11 @@ from scipy.stats import hypergeom
 
 from sampled_book.data import benchmark, sources
 from sampled_book.experiments import reversals
+from sampled_book.experiments.protocols import FLOOR
 from sampled_metrics import Protocol, estimators
 from sampled_metrics.ranking.intervals import RankIntervals
+
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Three recommenders of four users with eight candidates, with ties.
 TOY = {
@@ -223,3 +227,33 @@ def test_shares_of_groups_are_what_their_means_are_of(bundled):
     assert found.to_dict() == pytest.approx({group: float(mean) for group, mean in means.items()})
     mean = float(sum(means.values()) / len(means))
     assert reversals.shares(bundled).loc["ndcg@10", 100] == pytest.approx(mean)
+
+
+def test_with_few_negatives_ap_has_nearly_the_order_of_auc():
+    """Chapter 4 types the shares. With one negative, expected AP has the order of AUC."""
+    groups = sources.table().set_index("name")["group"]
+    shares = {2: {}, 10: {}}
+    for name in reversals.bundled()["data"].unique():
+        ranks = [r for recommender, r in benchmark.ranks(name).items() if recommender != FLOOR]
+        auc = [expected_ap(each, 1) for each in ranks]
+        for m, by_source in shares.items():
+            expected = [expected_ap(each, m) for each in ranks]
+            pairs = combinations(range(len(ranks)), 2)
+            turned = [(auc[i] - auc[j]) * (expected[i] - expected[j]) < 0 for i, j in pairs]
+            by_source.setdefault(groups[name], []).append(np.mean(turned))
+    text = (ROOT / "book/chapters/04_one_negative.md").read_text(encoding="utf-8")
+    two, ten = (np.mean([np.mean(x) for x in shares[m].values()]) for m in (2, 10))
+    assert f"two negatives put {two:.1%} of a source's" in text
+    assert f"and ten put {ten:.1%}" in text
+
+
+def expected_ap(intervals, m):
+    """Mean expected AP with replacement, by Newton's formula: E 1/(1 + X) is the sum over h of
+    C(m, h) (-1)^h / (h + 1) times theta^h, whose mean over ties is one of sums of powers."""
+    last, places = intervals.n_better + intervals.n_tied, intervals.n_tied + 1
+    total = np.zeros(last.size)
+    for h in range(m + 1):
+        sums = np.concatenate([[0.0], np.cumsum(np.arange(last.max() + 1.0) ** h)])
+        power = (sums[last + 1] - sums[intervals.n_better]) / places
+        total += comb(m, h) * (-1) ** h / (h + 1) * power / (intervals.n_candidates - 1.0) ** h
+    return total.mean()
