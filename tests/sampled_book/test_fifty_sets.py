@@ -29,7 +29,15 @@ def shares_by_source(table, kind, estimator, metric="ndcg@10"):
     return {source: mean(values) for source, values in parts.items()}
 
 
-@pytest.mark.parametrize("path", ["README.md", "book/chapters/02_inconsistency.md"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "book/chapters/02_inconsistency.md",
+        "book/chapters/05_movielens.md",
+        "book/chapters/07_corrected_movielens.md",
+    ],
+)
 def test_pages_have_the_base_rate(bundled, path):
     page = " ".join((ROOT / path).read_text(encoding="utf-8").split())
     for metric, words in (
@@ -41,6 +49,18 @@ def test_pages_have_the_base_rate(bundled, path):
     ):
         share = mean(shares_by_source(bundled, "pairs", "naive", metric).values())
         assert words.format(f"{100 * share:.1f}%") in page
+
+
+def test_the_chapter_on_corrected_evaluations_has_the_shares_that_stay(bundled):
+    path = ROOT / "book/chapters/07_corrected_movielens.md"
+    page = " ".join(path.read_text(encoding="utf-8").split())
+
+    def share(kind, metric):
+        return f"{100 * mean(shares_by_source(bundled, kind, chapter.BEST, metric).values()):.1f}%"
+
+    both = f"{share('pairs', 'ndcg@10')} and {share('pairs', 'recall@10')}"
+    assert f"the default weight and a fitted prior, it is {both}" in page
+    assert f"Of neighbours in a table, {share('neighbours', 'ndcg@10')} are still" in page
 
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "recall@10"])
@@ -74,6 +94,12 @@ def test_the_sentence_that_is_quoted(bundled):
     values = list(shares_by_source(bundled, "pairs", "naive").values())
     assert texts["mislead-sources"] == str(len(values)) == str(bundled["group"].nunique())
     assert texts["mislead-sets"] == str(bundled["data"].nunique())
+    cells = [
+        row["pairs"]
+        for row in bundled.to_dict("records")
+        if (row["metric"], row["m"], row["estimator"]) == ("ndcg@10", 100, "naive")
+    ]
+    assert texts["mislead-count"] == f"{sum(cells):,}" == "1,584"
     for key, value in (("least", min(values)), ("median", median(values)), ("most", max(values))):
         assert texts[f"mislead-{key}"] == f"{100 * value:.1f}%"
     error = stdev(values) / len(values) ** 0.5

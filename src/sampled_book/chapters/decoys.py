@@ -355,7 +355,7 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
         gains = [value / exact - 1 for value in values[best][1:]]
         counts = (int(n_reversed[key]) for key in ("pairs", "few", "many"))
         rows.append((data, best, exact, *gains, *counts))
-    shares = [f"g = {100 * g:g}%" for g in goodness]
+    shares = [f"ḡ = {100 * g:g}%" for g in goodness]
     counted = ["Pairs", *(f"Reversed, {share}" for share in shares)]
     return pd.DataFrame(rows, columns=["Data", "Best", parsed_metric.label, *shares, *counted])
 

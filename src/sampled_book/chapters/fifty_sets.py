@@ -40,10 +40,11 @@ def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) ->
     """
     by_source = reversals.by_group(table).loc[metric_name, n_negatives]
     cell = table[(table["m"] == n_negatives) & (table["metric"] == metric_name)]
-    recommenders = cell["recommenders"]
-    movielens = cell[(cell["data"] == "ml-1m") & (cell["estimator"] == "naive")].iloc[0]
+    recommenders, reported = cell["recommenders"], cell[cell["estimator"] == "naive"]
+    movielens = reported[reported["data"] == "ml-1m"].iloc[0]
     found: Texts = {
         "mislead-movielens": f"{movielens['reversed']} of {movielens['pairs']}",
+        "mislead-count": f"{reported['pairs'].sum():,}",
         "mislead-metric": metric(metric_name).label,
         "mislead-m": f"{n_negatives:,}",
         "mislead-sets": f"{cell['data'].nunique()}",
