@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import combinations
 from math import comb, log2
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sampled_book.chapters import exact as chapter
 from sampled_book.data import benchmark
 from sampled_book.experiments import choosing, complete_data, exposure_toys
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"n_users": 12, "n_items": 130}
 
 
@@ -180,6 +182,16 @@ def test_fewer_negatives_err_less_on_a_front_page_only_and_so_does_a_deeper_metr
             assert (fewest < exact - 0.1).all()
         else:
             assert (fewest > exact).all()
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(("factor", "percents"), [(3.0, (16, 21)), (30.0, (29, 36))])
+def test_the_gain_on_a_front_page_depends_on_how_much_it_shows(monkeypatch, factor, percents):
+    monkeypatch.setattr(complete_data, "FACTOR", factor)
+    table = complete_data.orders(complete_data.FRONT_PAGE, range(10), sizes=(20,))
+    assert tuple((100 * table["sampled"]).round()) == percents
+    page = (ROOT / "book/chapters/12_exact.md").read_text(encoding="utf-8")
+    assert f"{percents[1]}% and {percents[0]}%" in " ".join(page.split())
 
 
 def test_crossings_are_the_last_sizes_at_or_above_the_true_value():
