@@ -75,7 +75,7 @@ def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Fi
         for text in figures.on_curves(ax, named).texts:
             text.set_text(text.get_text().removeprefix("m = "))
             if text.get_position()[0] < 0.05 * n_items:  # beside the vertical axis
-                text.set_ha("left")
+                text.set_horizontalalignment("left")
     for ax in axes.flat[len(metrics) :]:
         ax.set_visible(False)
     figure.supxlabel("true rank", fontsize=12)

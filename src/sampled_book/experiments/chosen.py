@@ -1,0 +1,384 @@
+"""Chosen items that are all scored, and uniform negatives beside them: how wide is the interval?
+
+``python -m sampled_book.experiments.chosen graphs`` trains two models on each graph of `EPOCHS` in
+the folder of data, and ranks all entities for each test query. The chosen entities are the most
+frequent ones of the relation, or the best of the other model. ``... sets`` ranks all items of
+`SETS` by a recommender of the benchmark; the chosen items are the best of item cosine. Both write
+what :func:`counts` reads: ranks, and how many chosen items are above. The first needs PyKEEN.
+``... widths`` then writes what :func:`bundled` reads: intervals from samples of these, from as many
+uniform negatives, and from fewer users.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+import sampled_metrics as sm
+from sampled_metrics._validate import FloatArray, IntArray
+
+from ..data import benchmark, datasets, sources
+from ..data.benchmark_recommenders import RECOMMENDERS
+from .graphs import SEED
+
+BUNDLE = datasets.BUNDLE / "chosen"
+FILE = BUNDLE / "widths.csv"
+#: Name of each graph, and for how many epochs models learn it.
+EPOCHS = {"codex-s": 10, "fb15k-237": 2}
+#: How many numbers for each entity two models of PyKEEN have, both of the kind DistMult.
+MODELS = {"large": 64, "small": 16}
+BATCH, RATE = 512, 0.01
+#: Data sets of the benchmark, and how many items are chosen for each user.
+SETS = (
+    "ml-1m",
+    "anime",
+    "gowalla",
+    "epinions",
+    "citeulike_t",
+    "pinterest",
+    "allrecipes",
+    "weeplaces",
+    "yelp_hin",
+    "lastfm",
+)
+N_CHOSEN, MOST_USERS = 100, 5_000
+#: Scores computed, as shares of all; of graphs half are of chosen entities.
+SHARES = (0.01, 0.02, 0.05, 0.1)
+METRICS = ("rr", "hit@10", "ndcg@10")
+_BLOCK = 128
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+def counted(
+    scores: FloatArray,
+    held_out: IntArray,
+    is_candidate: np.ndarray,
+    preference: FloatArray,
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+) -> dict[str, IntArray]:
+    """The rank of each row's held-out item, and how many chosen items are above it, by size.
+
+    `scores` and `preference` are (rows, items). The `sizes` items with the largest preference are
+    chosen, of the candidates and without the held-out item. Ties are broken at random.
+    """
+    rows = np.arange(len(scores))
+    place = rng.random(scores.shape)
+    own, own_place = scores[rows, held_out][:, np.newaxis], place[rows, held_out][:, np.newaxis]
+    is_other = is_candidate.copy()
+    is_other[rows, held_out] = False
+    is_above = ((scores > own) | ((scores == own) & (place > own_place))) & is_other
+    order = np.argsort(-np.where(is_candidate, preference, -np.inf), axis=1, kind="stable")
+    order = order[:, : max(sizes)]
+    found = {"n_items": is_other.sum(axis=1) + 1, "rank": is_above.sum(axis=1) + 1}
+    above, other = (np.take_along_axis(mask, order, axis=1) for mask in (is_above, is_other))
+    for size in sizes:
+        found[f"n_chosen/{size}"] = other[:, :size].sum(axis=1)
+        found[f"better/{size}"] = above[:, :size].sum(axis=1)
+        is_in = order[:, :size] == held_out[:, np.newaxis]
+        found[f"has/{size}"] = is_in.any(axis=1).astype(np.int64)
+    return found
+
+
+def joined(parts: Sequence[Mapping[str, IntArray]]) -> dict[str, IntArray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def write(name: str, found: Mapping[str, IntArray], facts: Mapping[str, Any]) -> None:
+    """Write the counts of one model, in a random order of the queries, and how they came about."""
+    BUNDLE.mkdir(exist_ok=True)
+    order = np.random.default_rng(SEED).permutation(found["rank"].size)
+    arrays: dict[str, Any] = {
+        key: column[order].astype(np.min_scalar_type(int(column.max())))
+        for key, column in found.items()
+    }
+    np.savez_compressed(BUNDLE / f"{name}.npz", **arrays)
+    (BUNDLE / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def counts(name: str) -> dict[str, IntArray]:
+    """The counts of a model that were computed before, for each query."""
+    with np.load(BUNDLE / f"{name}.npz") as arrays:
+        return {key: arrays[key].astype(np.int64) for key in arrays.files}
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+def read_graph(name: str) -> Any:
+    """The triples of a graph, as PyKEEN holds them; those with unknown entities are left out."""
+    from pykeen.triples import TriplesFactory
+
+    def labelled(part: str) -> np.ndarray:
+        folder = Path(os.environ[datasets.FOLDER_VARIABLE]) / "graphs" / name
+        with gzip.open(folder / f"{part}.txt.gz", "rt", encoding="utf-8") as lines:
+            return np.array([line.rstrip("\n").split("\t") for line in lines], dtype=str)
+
+    training = TriplesFactory.from_labeled_triples(labelled("train"))
+    known = {"entity_to_id": training.entity_to_id, "relation_to_id": training.relation_to_id}
+    others = [TriplesFactory.from_labeled_triples(labelled(p), **known) for p in ("valid", "test")]
+    return SimpleNamespace(training=training, validation=others[0], testing=others[1])
+
+
+def frequencies(training: IntArray, n_entities: int, n_relations: int) -> FloatArray:
+    """How often each entity is the head or tail of each relation, (2 relations, entities).
+
+    Heads come first. Ties are broken by how well the relation fits the entity's other relations:
+    with B the entities by the sides at which they stand, the scores B W of cornell2024, W being the
+    rows of B'B divided by their sums.
+    """
+    heads, relations, tails = training.T
+    rows, columns = np.append(heads, tails), np.append(relations, relations + n_relations)
+    shape = n_entities, 2 * n_relations
+    times = sp.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+    stands = sp.csr_array(times.astype(bool), dtype=float)
+    together = (stands.T @ stands).toarray()
+    weights = together / np.maximum(together.sum(axis=1, keepdims=True), 1.0)
+    fits = np.asarray(stands @ weights)
+    return np.asarray((times.toarray() + fits / (fits.max() + 1.0)).T)
+
+
+def scored(model: Any, pairs: Any, is_tail: bool) -> Any:
+    """Scores of all entities for pairs of relation and tail, or of head and relation.
+
+    As `score_h` and `score_t` of DistMult, by one matrix product.
+    """
+    (entities,), (relations,) = model.entity_representations, model.relation_representations
+    every, (relation, entity) = entities(), (1, 0) if is_tail else (0, 1)
+    return (relations(pairs[:, relation]) * every[pairs[:, entity]]) @ every.T
+
+
+def learnt(training: Any, name: str, model_name: str) -> Any:
+    """A model of PyKEEN, trained to tell heads and tails from all entities, by cross-entropy."""
+    import torch
+    from pykeen.models import model_resolver
+    from torch.nn.functional import cross_entropy
+
+    torch.set_num_threads(1)  # sums in another order are other sums
+    torch.set_flush_denormal(True)  # most probabilities are tiny
+    options = {"embedding_dim": MODELS[model_name], "random_seed": SEED}
+    model = model_resolver.make("DistMult", options, triples_factory=training)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    order, triples = torch.Generator().manual_seed(SEED), training.mapped_triples
+    for _ in range(EPOCHS[name]):
+        for batch in triples[torch.randperm(len(triples), generator=order)].split(BATCH):
+            optimizer.zero_grad()
+            loss = cross_entropy(scored(model, batch[:, :2], True), batch[:, 2])
+            loss = loss + cross_entropy(scored(model, batch[:, 1:], False), batch[:, 0])
+            loss.backward()
+            optimizer.step()
+    return model.eval()
+
+
+def graph_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
+    """Train the models on a graph, and rank all entities for the heads and tails of test triples.
+
+    Each model's chosen entities are the most frequent ones of the relation, or the best ones of the
+    other model. Yields names, and counts.
+    """
+    import torch
+
+    data = read_graph(name)
+    keys = ("training", "validation", "testing")
+    parts = {key: np.asarray(getattr(data, key).mapped_triples) for key in keys}
+    n, n_relations = data.training.num_entities, data.training.num_relations
+    frequency = frequencies(parts["training"], n, n_relations)
+    models = {each: learnt(data.training, name, each) for each in MODELS}
+    every, rng = np.concatenate([*parts.values()]), np.random.default_rng(SEED)
+    sizes = [round(share * n / 2) for share in SHARES]
+    found: dict[str, list[dict[str, IntArray]]] = {}
+    for side, columns in ((0, [1, 2]), (2, [0, 1])):
+        true = pd.DataFrame(every).groupby(columns)[side].agg(np.array).to_dict()
+        for begin in range(0, len(parts["testing"]), _BLOCK):
+            block = parts["testing"][begin : begin + _BLOCK]
+            query, held_out = block[:, columns], block[:, side]
+            is_candidate = np.ones((len(block), n), dtype=bool)
+            for row, key in enumerate(map(tuple, query.tolist())):
+                is_candidate[row, true[key]] = False
+            is_candidate[np.arange(len(block)), held_out] = True
+            with torch.no_grad():
+                pairs = torch.as_tensor(query)
+                scores = {
+                    each: scored(model, pairs, side > 0).double().numpy()
+                    for each, model in models.items()
+                }
+            slots = block[:, 1] + (side > 0) * n_relations
+            for each, other in zip(MODELS, reversed(MODELS), strict=True):
+                for kind, preference in (
+                    ("frequent", frequency[slots]),
+                    ("retrieved", scores[other]),
+                ):
+                    part = counted(scores[each], held_out, is_candidate, preference, sizes, rng)
+                    found.setdefault(f"{name}_{each}_{kind}", []).append(part)
+    yield from ((key, joined(each)) for key, each in found.items())
+
+
+# --- data sets of the benchmark -------------------------------------------------------------------
+
+
+def set_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
+    """Rank all items by the best recommender of a data set of which item cosine chooses items.
+
+    EASE, which needs another library, and relatives of item cosine are left out.
+    """
+    local, _ = sources.local()
+    data = local[name].read() if name in local else benchmark.DATA[name]()
+    tuned, exact = benchmark.facts(name)["recommenders"], benchmark.ranks(name)
+    names = [each for each in ("ALS", "BPR", "PureSVD", "RP3beta", "User cosine") if each in exact]
+    best = max(names, key=lambda each: exact[each].evaluate("ndcg@10").mean())
+    learnt, held_out = data.without_last(1)
+    scores, preference = (
+        RECOMMENDERS[each].learn(learnt, **tuned[each]["settings"])
+        for each in (best, "Item cosine")
+    )
+    rng, found = np.random.default_rng(SEED), []
+    users = rng.permutation(data.n_users)[:MOST_USERS]
+    for block in np.array_split(users, np.ceil(users.size / _BLOCK)):
+        is_candidate = np.ones((block.size, data.n_items), dtype=bool)
+        is_candidate[learnt.matrix[block].nonzero()] = False
+        is_candidate[np.arange(block.size), held_out[block]] = True
+        made, chosen = (np.asarray(each(block), dtype=float) for each in (scores, preference))
+        part = counted(made, held_out[block], is_candidate, chosen, [N_CHOSEN], rng)
+        found.append(part)
+    yield f"{name}_{best}_item-cosine".replace(" ", "-"), joined(found)
+
+
+# --- intervals ------------------------------------------------------------------------------------
+
+
+def chosen_log(found: Mapping[str, IntArray], size: int, share: float, rng: Any) -> pd.DataFrame:
+    """The log of an evaluation that scores the chosen items and negatives from the others.
+
+    All users have as many negatives as bring the scores to this share of all in the mean.
+    """
+    n, better = found["n_items"], found[f"better/{size}"]
+    n_chosen = found[f"n_chosen/{size}"]
+    others, above = n - 1 - n_chosen, found["rank"] - 1 - better
+    m = round(share * float(n.mean())) - 1 - size
+    columns = {"n_items": n, "n_chosen": n_chosen, "n_chosen_better": better, "n_negatives": m}
+    x = rng.hypergeometric(above, others - above, m)
+    return pd.DataFrame({"user": np.arange(n.size), "n_better": x, "n_tied": 0} | columns)
+
+
+def uniform_log(found: Mapping[str, IntArray], share: float, rng: Any) -> pd.DataFrame:
+    """The log of an evaluation with as many scores, all but one of uniform negatives."""
+    n, above = found["n_items"], found["rank"] - 1
+    m = round(share * float(n.mean())) - 1
+    x = rng.hypergeometric(above, n - 1 - above, m)
+    columns = {"n_items": n, "n_negatives": m, "n_better": x, "n_tied": 0}
+    return pd.DataFrame({"user": np.arange(n.size)} | columns)
+
+
+def whole_log(found: Mapping[str, IntArray], share: float) -> pd.DataFrame:
+    """The log of an evaluation that ranks all items for the first `share` of the users."""
+    users = max(2, round(share * found["rank"].size))
+    n = found["n_items"][:users]
+    columns = {"n_items": n, "n_negatives": n - 1, "n_better": found["rank"][:users] - 1}
+    return pd.DataFrame({"user": np.arange(users), "n_tied": 0} | columns)
+
+
+def intervals(name: str, share: float, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+    """95% intervals of a model's metrics by each way to compute this share of the scores.
+
+    Columns: name, share, way, metric, exact, low, high; and of the chosen items `has`, the share of
+    users whose held-out item is chosen, and `complete`, the share of those with an exact rank of at
+    most 10 above whom every item is chosen. Where the share is less than the chosen items it is
+    left out.
+    """
+    found = counts(name)
+    sizes = sorted(int(key.partition("/")[2]) for key in found if key.startswith("better/"))
+    size = sizes[0] if len(sizes) == 1 else sizes[SHARES.index(share)]
+    mean_items = float(found["n_items"].mean())
+    if share * mean_items < size + 10:
+        return pd.DataFrame()
+    rng = np.random.default_rng(SEED)
+    ways = {
+        "chosen": (chosen_log(found, size, share, rng), None),
+        "uniform": (uniform_log(found, share, rng), None),
+        "uniform, decreasing": (uniform_log(found, share, rng), "decreasing"),
+        "fewer users": (whole_log(found, share), None),
+    }
+    is_top = found["rank"] <= 10
+    complete = (found[f"better/{size}"] == found["rank"] - 1)[is_top].mean()
+    rows = []
+    for way, (frame, assumption) in ways.items():
+        log = sm.read_log(frame, replacement=False)
+        table = sm.estimate(log, metrics, assumption=assumption).frame
+        for metric, row in zip(metrics, table.to_dict("records"), strict=True):
+            exact = float(sm.metric(metric)(found["rank"]).mean())
+            row = {"low": row["possible_low"], "high": row["possible_high"]}
+            rows.append(
+                {
+                    "name": name,
+                    "share": share,
+                    "way": way,
+                    "metric": metric,
+                    "exact": exact,
+                    **row,
+                    "has": found[f"has/{size}"].mean(),
+                    "complete": complete,
+                    "users": found["rank"].size,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def table(names: Sequence[str]) -> pd.DataFrame:
+    """:func:`intervals` of some models for all shares."""
+    parts = [intervals(name, share) for name in names for share in SHARES]
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+
+def bundled() -> pd.DataFrame:
+    """The table that was computed before."""
+    return pd.read_csv(FILE)
+
+
+def half_widths(table: pd.DataFrame, metric: str = "ndcg@10", share: float = 0.05) -> pd.DataFrame:
+    """Half the width of each way's interval, with the exact value, by model and kind of choice."""
+    rows = table[(table["metric"] == metric) & (table["share"] == share)]
+    half = rows.assign(half=(rows["high"] - rows["low"]) / 2)
+    wide = half.pivot(index=["name", "complete", "exact"], columns="way", values="half")
+    return wide[["chosen", "uniform", "uniform, decreasing", "fewer users"]].reset_index()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compute what the first argument says, of the graphs or sets that follow, or of all."""
+    kind, names = arguments[0], arguments[1:]
+    if kind == "widths":
+        every = sorted(path.stem for path in BUNDLE.glob("*.npz"))
+        table(names or every).round(5).to_csv(FILE, index=False)
+        return
+    packages = ("numpy", "pykeen", "torch") if kind == "graphs" else ("numpy", "implicit")
+    facts: dict[str, Any] = {
+        "seed": SEED,
+        "versions": {package: version(package) for package in packages},
+    }
+    compute = {"graphs": graph_counts, "sets": set_counts}[kind]
+    for name in names or {"graphs": [*EPOCHS], "sets": [*SETS]}[kind]:
+        start = time.process_time()
+        for key, found in compute(name):
+            facts["processor seconds"] = round(time.process_time() - start)
+            if kind == "graphs":
+                facts["settings"] = {"epochs": EPOCHS[name], "batch": BATCH, "rate": RATE}
+                facts["numbers of an entity"] = MODELS
+            write(key, found, facts)
+            print(key)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

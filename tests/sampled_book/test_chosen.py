@@ -1,0 +1,91 @@
+"""Chosen items of real rankings: counts by hand, and the intervals that are bundled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book.experiments import chosen
+
+
+def test_ranks_and_chosen_items_are_counted():
+    """Item 0 is held out; 1, 2 and 3 score above it, 4 is no candidate; 3, 1 and 5 are chosen."""
+    scores = np.array([[0.5, 0.9, 0.8, 0.7, 1.0, 0.1]])
+    candidates = np.array([[True, True, True, True, False, True]])
+    preference = np.array([[0.0, 0.8, 0.1, 0.9, 1.0, 0.7]])
+    rng = np.random.default_rng(0)
+    found = chosen.counted(scores, np.array([0]), candidates, preference, [1, 3], rng)
+    assert {key: column.item() for key, column in found.items()} == {
+        "n_items": 5, "rank": 4, "n_chosen/1": 1, "better/1": 1, "has/1": 0,
+        "n_chosen/3": 3, "better/3": 2, "has/3": 0,
+    }  # fmt: skip
+
+
+def test_ties_of_the_held_out_item_are_broken_evenly():
+    rows = 4_000
+    scores, held_out = np.zeros((rows, 3)), np.zeros(rows, dtype=int)
+    candidates, rng = np.ones((rows, 3), dtype=bool), np.random.default_rng(0)
+    found = chosen.counted(scores, held_out, candidates, scores, [2], rng)
+    assert np.abs(np.bincount(found["rank"])[1:] - rows / 3).max() < 4 * np.sqrt(rows * 2 / 9)
+    assert (found["has/2"] == 1).all()
+
+
+def test_entities_are_ordered_by_how_often_they_stand_there():
+    triples = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 2], [2, 1, 0]])
+    times = chosen.frequencies(triples, 3, 2)
+    assert np.floor(times).tolist() == [[2, 1, 0], [0, 0, 1], [0, 1, 2], [1, 0, 0]]
+    # Entity 1 has been a head of relation 0 and a tail of it, entity 2 a tail of it.
+    assert 0 < times[1, 1] < 1
+
+
+def test_logs_have_the_share_of_scores():
+    found = chosen.counts("lastfm_RP3beta_item-cosine")
+    rng = np.random.default_rng(0)
+    scored = chosen.chosen_log(found, 100, 0.05, rng).eval("1 + n_chosen + n_negatives")
+    uniform = chosen.uniform_log(found, 0.05, rng)["n_negatives"] + 1
+    whole = chosen.whole_log(found, 0.05).eval("1 + n_negatives")
+    budget = 0.05 * found["n_items"].sum()
+    assert scored.sum() == pytest.approx(budget, rel=0.01)
+    assert uniform.sum() == pytest.approx(budget, rel=0.01)
+    assert whole.sum() == pytest.approx(budget, rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return chosen.bundled()
+
+
+def test_bundled_intervals_hold_the_exact_values(bundled):
+    """One draw of each: of so many 95% intervals more than 5% may miss, but not twice as many."""
+    theorem = bundled[bundled["way"] != "uniform, decreasing"]
+    assert len(theorem) > 200
+    assert theorem.eval("low <= exact + 1e-5 and exact <= high + 1e-5").mean() > 0.9
+
+
+def test_the_page_has_the_half_widths(bundled):
+    half = chosen.half_widths(bundled, "rr").set_index("name")
+    page = (Path(__file__).parents[2] / "book/library/chosen.md").read_text(encoding="utf-8")
+    large, relation = half.loc["fb15k-237_large_retrieved"], half.loc["fb15k-237_large_frequent"]
+    ways = "chosen", "uniform", "uniform, decreasing", "fewer users"
+    for value in (*large[list(ways)], relation["chosen"]):
+        assert f"{value:.3f}" in page
+    assert f"{large['complete']:.0%}" in page
+    poor = half.loc["allrecipes_ALS_item-cosine"]
+    for value in (poor["chosen"], poor["uniform"]):
+        assert f"{value:.3f}" in page
+    others = half.drop(index=poor.name)
+    assert (others["chosen"] < others["uniform"]).all()
+
+
+@pytest.mark.simulation
+def test_a_bundled_row_is_computed_again(bundled):
+    name, share = "codex-s_small_retrieved", 0.1
+    again = chosen.intervals(name, share, ["rr"]).reset_index(drop=True)
+    rows = bundled.query("name == @name and share == @share and metric == 'rr'")
+    columns = ["low", "high", "exact", "complete"]
+    pd.testing.assert_frame_equal(
+        again[columns], rows[columns].reset_index(drop=True), atol=2e-5, rtol=0
+    )
