@@ -73,11 +73,10 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
         figures.on_curves(ax, heights)
         for text in ax.texts:
             text.set_y(heights[text.get_text()])
-        for label in set(lines) - {text.get_text() for text in ax.texts}:  # curves that stay above
-            end = lines[label].get_xydata()[-1]
-            ax.annotate(
-                label, end, (0, -3), textcoords="offset points", ha="right", va="top", fontsize=10
-            )
+        named = {text.get_text() for text in ax.texts}
+        style = {"textcoords": "offset points", "ha": "right", "va": "top", "fontsize": 10}
+        for label in [name for name in lines if name not in named]:  # curves that stay above
+            ax.annotate(label, lines[label].get_xydata()[-1], (0, -3), **style)
     figure.supxlabel("true rank", fontsize=12)
     figure.supylabel("expected metric", fontsize=12)
     return figure
