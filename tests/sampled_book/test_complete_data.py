@@ -185,13 +185,13 @@ def test_fewer_negatives_err_less_on_a_front_page_only_and_so_does_a_deeper_metr
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize(("factor", "percents"), [(3.0, (16, 21)), (30.0, (29, 36))])
+@pytest.mark.parametrize(("factor", "percents"), [(3.0, (16.5, 20.5)), (30.0, (29.1, 36.0))])
 def test_the_gain_on_a_front_page_depends_on_how_much_it_shows(monkeypatch, factor, percents):
     monkeypatch.setattr(complete_data, "FACTOR", factor)
     table = complete_data.orders(complete_data.FRONT_PAGE, range(10), sizes=(20,))
-    assert tuple((100 * table["sampled"]).round()) == percents
+    assert tuple((100 * table["sampled"]).round(1)) == percents
     page = (ROOT / "book/chapters/12_exact.md").read_text(encoding="utf-8")
-    assert f"{percents[1]}% and {percents[0]}%" in " ".join(page.split())
+    assert f"{percents[1]:g}% and {percents[0]:g}%" in " ".join(page.split())
 
 
 def test_crossings_are_the_last_sizes_at_or_above_the_true_value():
