@@ -9,21 +9,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sampled_metrics import metric
+from sampled_metrics import RankIntervals
 
 from ..display import figures
 from ..display.tables import Frame
 
 
-def paper(log: Frame, rng: np.random.Generator, columns: Sequence[str]) -> Frame:
-    """The table of a paper on a log: averages to four digits, ties broken at random.
+def paper(log: Frame, columns: Sequence[str]) -> Frame:
+    """The table of a paper on a log: averages to four digits, also over the orders of ties.
 
-    >>> log = pd.DataFrame({"recommender": ["A", "A"], "n_better": [0, 10], "n_tied": 0})
-    >>> paper(log, np.random.default_rng(0), ["HR@10", "NDCG@10"]).to_numpy().tolist()
-    [['A', '0.5000', '0.5000']]
+    >>> log = pd.DataFrame({"recommender": ["A", "A"], "n_better": [0, 9], "n_tied": [0, 3]})
+    >>> paper(log.assign(n_negatives=20), ["HR@10"]).to_numpy().tolist()
+    [['A', '0.6250']]
     """
-    ranks = 1 + log["n_better"] + rng.integers(log["n_tied"] + 1)
-    values = pd.DataFrame({name: metric(name)(ranks, 10**6) for name in columns}, log.index)
+    ranks = RankIntervals(log["n_better"], log["n_tied"], log["n_negatives"] + 1)
+    values = pd.DataFrame({name: ranks.evaluate(name, "mean") for name in columns}, log.index)
     averages = values.groupby(log["recommender"]).mean()
     return averages.map("{:.4f}".format).reset_index(names="method")
 
@@ -57,9 +57,10 @@ def plot_paper(rows: Frame, exact: Mapping[str, float], label: str) -> Figure:
 
 
 def plot_bounds(rows: Frame, label: str) -> Figure:
-    """Plot each method's identification intervals from its published averages, and the exact value.
+    """Plot each method's identification intervals from its published averages, the published value
+    among negatives (open) and the one among all items (filled).
 
-    >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1})
+    >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1, "printed": 0.6})
     >>> figure = plot_bounds(row.assign(low_decreasing=0.05, high_decreasing=0.3), "HR@10")
     >>> [round(float(bar.get_width()), 2) for bar in figure.axes[0].patches]
     [0.4, 0.25]
@@ -69,7 +70,11 @@ def plot_bounds(rows: Frame, label: str) -> Figure:
         low, high = rows[f"low{end}"], rows[f"high{end}"]
         ax.barh(rows["method"], high - low, 0.8, low, color=grey)
     ax.plot(rows["exact"], rows["method"], "o", color="black", ms=6)
-    ax.invert_yaxis()
+    ax.plot(rows["printed"], rows["method"], "o", color="black", ms=6, mfc="none")
+    for name, place in (("all items", "exact"), ("99 negatives", "printed")):
+        at = rows[place].iloc[0], rows["method"].iloc[0]
+        ax.annotate(name, at, (0, 12), textcoords="offset points", ha="center")
+    ax.set_ylim(len(rows) - 0.5, -1.2)
     ax.grid(False, axis="y")
     ax.set_xlabel(label)
     return figure

@@ -448,12 +448,11 @@ def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
 
 def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
     """Plot a slope chart: connect each name's place in two columns, each from its lowest to its
-    highest value. The exact column is on the left, with black marks; values stand beside the
-    ends.
+    highest value. Values stand beside the ends.
 
     >>> figure, ax = panels()
     >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
-    >>> [line.get_ydata().tolist() for line in ax.lines[::2]]
+    >>> [line.get_ydata().tolist() for line in ax.lines]
     [[0.0, 1.0], [1.0, 0.0]]
     """
     ends = [(min(column.values()), max(column.values())) for column in columns.values()]
@@ -463,7 +462,6 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
             (value - low) / (high - low) for value, (low, high) in zip(values, ends, strict=True)
         ]
         ax.plot([0, 1], heights, ms=7, **mark)
-        ax.plot([0], heights[:1], mark["marker"], ms=7, color="black")
         sides = ((-0.06, "right", f"{name} {values[0]:.3f}"), (1.06, "left", f"{values[1]:.3f}"))
         for (x, align, text), y in zip(sides, heights, strict=True):
             ax.annotate(text, (x, y), ha=align, va="center", fontsize=11, color=mark["color"])
