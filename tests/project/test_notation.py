@@ -19,7 +19,7 @@ GREEK = (
 )
 #: What a reader sees as code, or as the file's settings.
 CODE = re.compile(
-    r"\A---\n.*?\n---\n|^```(?!\{(?!code))\S.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE
+    r"\A---\n.*?\n---\n|^(`{3,})(?!`|\{(?!code))\S.*?^\1$|`[^`\n]*`", re.DOTALL | re.MULTILINE
 )
 MATH = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\$)(.+?)(?<!\\)\$", re.DOTALL)
 #: Words in an equation, names of functions and upright letters, such as the d of an integral.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..data.retrieval import Runs, bundled
 from ..display import figures
@@ -66,29 +67,36 @@ def _range(low: float, high: float) -> str:
 
 
 def plot_growth(expected: Frame, n_kept: int, named: Mapping[str, str]) -> Figure:
-    """Plot expected metrics (:func:`corpora.expected`) against the documents of the corpus; models
-    that are `named`, by line style, are black and have their name beside the curve.
+    """Plot expected metrics (:func:`corpora.expected`) against the documents of the corpus, and the
+    lead of the second over the first of two `named` models, which are black, by line style.
 
     >>> expected = pd.DataFrame([[0.5, 0.2], [0.4, 0.3]], index=["a", "b"], columns=[0, 100])
-    >>> figure = plot_growth(expected, 20, {"b": "-"})
+    >>> figure = plot_growth(expected, 20, {"a": "-", "b": "--"})
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['b']
+    ['a', 'b']
+    >>> figure.axes[1].lines[0].get_ydata().round(1).tolist()
+    [-10.0, 10.0]
     """
-    figure, ax = figures.panels(height=3.8)
+    figure, (ax, lead_ax) = figures.panels(1, 2, height=3.6)
     documents = np.array(expected.columns) + n_kept
     for model, row in expected.iterrows():
         if model not in named:
             ax.plot(documents, row, color="#c4c4c4", linewidth=1.4)
     for model, style in named.items():
         ax.plot(documents, expected.loc[model], style, color="black", linewidth=1.8)
-    ax.set(xlabel="documents of the corpus", ylabel="expected NDCG@10", ylim=(0, None))
-    ax.set_xlim(documents[0], documents[-1])
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set(ylabel="expected NDCG@10", ylim=(0, None))
     arrow = {"arrowstyle": "-", "color": "black", "linewidth": 0.8}
-    places = ((0.62, 0.53), 4 * len(documents) // 5), ((0.3, 0.9), len(documents) // 3)
-    for name, (place, at) in zip(named, places, strict=False):
+    first, second = named
+    for name, place, at in ((first, (0.15, 0.06), len(documents) // 2), (second, (0.2, 0.93), 1)):
         point = (float(documents[at]), float(expected.loc[name].iloc[at]))
         ax.annotate(name, point, place, textcoords="axes fraction", arrowprops=arrow)
+    lead_ax.plot(documents, 100 * (expected.loc[second] - expected.loc[first]), color="black")
+    lead_ax.axhline(0, color=GREY, linewidth=1)
+    lead_ax.set_ylabel(f"lead of {second}, points")
+    for axes in (ax, lead_ax):
+        axes.set(xlabel="documents of the corpus", xlim=(documents[0], documents[-1]))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
