@@ -13,6 +13,7 @@ from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
 from sampled_metrics import metric
+from sampled_metrics.designs import one_sub_corpus
 from sampled_metrics.log import pooled
 from sampled_metrics.log.sub_corpus import Order
 from tests.data import needs_data
@@ -367,6 +368,17 @@ def test_the_page_on_one_corpus_says_what_was_counted():
         for name in ("reported", "estimate")
     )
     assert f"{by_reported} / {by_estimate}" in page
+
+
+def test_leaders_are_right_as_often_as_counted():
+    counted = pd.read_csv(Path(__file__).parents[2] / "benchmarks/collections_pairs.csv")
+    for name, shares in one_sub_corpus.RIGHT.items():
+        kind = "estimate" if name == "recall@100" else "reported"
+        own = counted[counted["metric"] == name].groupby(["share", "lead"]).sum(numeric_only=True)
+        right = 1 - (own[f"reversed_{kind}"] / own["pairs"]).unstack("lead")
+        assert right.columns.tolist() == list(one_sub_corpus.LEADS)
+        least = right.min().clip(upper=0.99)
+        assert ((least - np.array(shares)).between(-1e-12, 0.01)).all()
 
 
 def test_expected_ndcg_is_the_mean_over_all_corpora(small):

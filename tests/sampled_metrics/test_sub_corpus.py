@@ -231,6 +231,26 @@ def test_verdicts_and_words():
     assert "300 documents" in comparison.to_html()
 
 
+def test_an_undecided_lead_has_its_record():
+    runs, qrels = large(2_000, 400, 40, seed=2, shifts=(2.5, 2.2))
+    found = sm.compare(sm.readers.ranx(runs, qrels, corpus_size=2_000), "ndcg@10")
+    row = found.frame.iloc[0]
+    assert 0.02 <= row["reported"] < 0.05
+    assert (row["verdict"], row["favoured"], row["probability"]) == ("undecided", "A", 0.89)
+    assert "undecided; A leads, right for these queries in 89% of pairs with" in found.sentences[0]
+    # The record has no samples of less than a tenth.
+    larger = sm.compare(sm.readers.ranx(runs, qrels, corpus_size=9_000), "ndcg@10")
+    assert larger.frame["favoured"].tolist() == [""]
+
+
+def test_recall_at_100_is_ordered_by_the_estimate():
+    runs, qrels = large(2_000, 400, 40, seed=1, shifts=(2.5, 2.2))
+    row = sm.compare(sm.readers.ranx(runs, qrels, corpus_size=2_000), "recall@100").frame.iloc[0]
+    assert row["reported"] == pytest.approx(-0.025)
+    assert row["estimate"] > 0
+    assert (row["favoured"], row["probability"]) == ("A", 0.93)
+
+
 def test_a_system_against_itself_differs_by_nothing():
     runs, qrels = large()
     runs["B"] = {q: dict(reversed(scores.items())) for q, scores in runs["A"].items()}

@@ -19,6 +19,7 @@ from ..results import Comparison, Estimates, table_of
 from .analysis import Analysis, Request
 from .jackknife import Evaluated, evaluated
 from .result_columns import ComparisonRow
+from .track_record import PRINTED
 
 #: What the notes of every result say.
 _CAVEAT = (
@@ -36,6 +37,18 @@ RECORD = (
 )
 #: The lowest and highest exact values of the systems behind `RECORD`.
 _LEVELS = {"ndcg": (0.1, 0.85), "recall": (0.05, 0.95)}
+#: Reported leads, and the share of pairs with such a lead, from each to the next, whose order is
+#: right by the reported value, or by the estimate for `_BY_ESTIMATE`: of samples of a tenth, a
+#: fifth and half of the others the smallest share, rounded down, at most .99. The counts, of the
+#: systems behind `RECORD`, are in `benchmarks/collections_pairs.csv`.
+LEADS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+RIGHT = {
+    "ndcg@10": (0.56, 0.65, 0.80, 0.89, 0.98, 0.99),
+    "rr": (0.59, 0.67, 0.77, 0.92, 0.98, 0.99),
+    "recall@10": (0.55, 0.67, 0.77, 0.94, 0.99, 0.99),
+    "recall@100": (0.75, 0.76, 0.83, 0.93, 0.98, 0.99),
+}
+_BY_ESTIMATE = "recall@100"
 _UNRECORDED = (
     "typical ranges are for ndcg@k and recall@k, k from 10 to 100, of 20 queries or more, with 100 "
     "or more sampled documents from at most 10 times as many others, and for estimates of ndcg@k "
@@ -151,12 +164,61 @@ class SubCorpusAnalysis(Analysis):
         # Bonferroni: the ranges of all pairs together.
         confidence = 1.0 - (1.0 - self.request.confidence) / len(pairs)
         rows = [
-            _pair_row(first, second, systems[first].minus(systems[second]), confidence)
+            self._pair_row(first, second, systems[first].minus(systems[second]), confidence)
             for first, second in pairs
         ]
         settings = {"metric": metric.name, **self._settings(), "warrant": LARGE_SAMPLE}
         frame = table_of(ComparisonRow, rows)
         return Comparison(frame, settings, self._notes(), source=self._source())
+
+    def _pair_row(
+        self, first: str, second: str, difference: Evaluated, confidence: float
+    ) -> ComparisonRow:
+        low, high = difference.range(confidence, like=True)
+        verdict = UNDECIDED
+        if low > 0 or high < 0:
+            better, worse = (first, second) if low > 0 else (second, first)
+            verdict = f"{better} beats {worse}"
+        is_decided = verdict != UNDECIDED
+        favoured, probability = "", np.nan
+        if not is_decided:
+            favoured, probability = self._leader(first, second, difference)
+        return ComparisonRow(
+            first=first,
+            second=second,
+            reported=difference.reported,
+            estimate=difference.value,
+            standard_error=difference.error_like,
+            student_low=np.nan,
+            student_high=np.nan,
+            possible_low=max(low, -1.0),
+            possible_high=min(high, 1.0),
+            verdict=verdict,
+            assumption=NONE if is_decided else "",
+            warrant=LARGE_SAMPLE if is_decided else "",
+            steepness=np.nan,
+            favoured=favoured,
+            probability=probability,
+            probability_low=np.nan,
+            detectable=np.nan,
+            users_needed=None,
+            negatives_needed=None,
+            ranking_decides=None,
+        )
+
+    def _leader(self, first: str, second: str, difference: Evaluated) -> tuple[str, float]:
+        """Who leads by the better of two values, and how often such leaders are ahead.
+
+        Nobody if the record has no such sub-corpora, or too seldom.
+        """
+        metric = self.request.metrics[0].name
+        lead = difference.value if metric == _BY_ESTIMATE else difference.reported
+        band = int(np.searchsorted(LEADS, abs(difference.reported), side="right")) - 1
+        share = RIGHT[metric][band] if metric in RIGHT and lead else 0.0
+        is_like = difference.is_even and _is_recorded(self.log, self.log.corpus_size)
+        if not is_like or share < PRINTED:
+            return "", np.nan
+        return (first if lead > 0 else second), share
 
     def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
         raise ValueError(
@@ -186,37 +248,6 @@ class SubCorpusAnalysis(Analysis):
         missing = 1.0 - log.n_sampled / n_others
         caveat = _CAVEAT.format(np.max(above), f"{missing:.0%}" if missing < 0.995 else "over 99%")
         return (*log.notes, caveat, *(_GROWTH,) * bool(log.larger))
-
-
-def _pair_row(first: str, second: str, difference: Evaluated, confidence: float) -> ComparisonRow:
-    low, high = difference.range(confidence, like=True)
-    verdict = UNDECIDED
-    if low > 0 or high < 0:
-        better, worse = (first, second) if low > 0 else (second, first)
-        verdict = f"{better} beats {worse}"
-    is_decided = verdict != UNDECIDED
-    return ComparisonRow(
-        first=first,
-        second=second,
-        reported=difference.reported,
-        estimate=difference.value,
-        standard_error=difference.error_like,
-        student_low=np.nan,
-        student_high=np.nan,
-        possible_low=max(low, -1.0),
-        possible_high=min(high, 1.0),
-        verdict=verdict,
-        assumption=NONE if is_decided else "",
-        warrant=LARGE_SAMPLE if is_decided else "",
-        steepness=np.nan,
-        favoured="",
-        probability=np.nan,
-        probability_low=np.nan,
-        detectable=np.nan,
-        users_needed=None,
-        negatives_needed=None,
-        ranking_decides=None,
-    )
 
 
 class _Ends(NamedTuple):
@@ -253,13 +284,17 @@ def _grown(metric: Metric, of_sizes: list[Evaluated], request: Request) -> list[
 
 def _has_record(log: SubCorpus, metric: Metric, size: int, value: float) -> bool:
     """Whether the benchmark has sub-corpora and systems like these: see `RECORD`."""
-    n_others = size - log.n_kept
-    is_like = log.n_sampled < n_others <= 10 * log.n_sampled and log.n_sampled >= 100
     k = metric.cutoff if metric.kind in _LEVELS else None
-    if not is_like or len(log.queries) < 20 or k is None or not 10 <= k <= 100:
+    if not _is_recorded(log, size) or k is None or not 10 <= k <= 100:
         return False
     least, most = _LEVELS[metric.kind]
     return least <= value <= most
+
+
+def _is_recorded(log: SubCorpus, size: int) -> bool:
+    """Whether the benchmark has sub-corpora of such sizes."""
+    is_like = log.n_sampled < size - log.n_kept <= 10 * log.n_sampled and log.n_sampled >= 100
+    return is_like and len(log.queries) >= 20
 
 
 def _written(sizes: Iterable[int]) -> str:
