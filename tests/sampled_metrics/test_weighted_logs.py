@@ -165,7 +165,7 @@ def test_what_is_for_negatives_drawn_alike_refuses_the_log():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
     with pytest.raises(ValueError, match="metric must be auc for a log with n_above"):
         sm.compare(log, "recall@10")
-    with pytest.raises(ValueError, match="the log must have negatives that are drawn alike here"):
+    with pytest.raises(ValueError, match="must have negatives drawn uniformly from all items"):
         planning.fitted(log, 401)
     with pytest.raises(ValueError, match="n_above must hold numbers >= 0, got -1"):
         sm.read_log(log_of(4).assign(n_above=-1.0), n_items=401, n_negatives=10, replacement=True)

@@ -214,7 +214,10 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     from .. import priors  # its solvers take long to import, and no other function needs them
 
     if not log.protocol.uniform:
-        raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
+        raise ValueError(
+            "the log must have negatives drawn uniformly from all items for a plan or a fit, got "
+            f"negatives drawn {log.protocol.drawn}"
+        )
     rows = log.counts
     if (rows["n_relevant"] > 1).any():
         raise ValueError(
