@@ -39,6 +39,8 @@ _RATES, _STEEPEST = 3_000, 40.0
 _SMALL = 500_000
 #: Entries of P computed at once.
 _BLOCK = 1 << 22
+#: Entries, on the knots, of ranks between evaluated ones that are kept: 64 MB.
+_KEPT = 1 << 23
 
 
 @lru_cache(maxsize=64)
@@ -148,6 +150,8 @@ class Generators:
         self.above, self._single = above, single
         edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
         self._widths = np.diff(edges)
+        #: Ranks in gaps that were looked at, in order, and their distributions.
+        self._between = np.empty(0, dtype=np.int64), np.empty((0, single.shape[1]))
         for array in (self.pmf, self.last, self.constraints, self.first):
             array.setflags(write=False)
 
@@ -171,6 +175,19 @@ class Generators:
             block = slice(start, start + step)
             pmfs[block] = self.protocol.rows(above[block]) @ self._basis
         return pmfs
+
+    def _between_rows(self, above: IntArray) -> FloatArray:
+        """:meth:`rows` at ranks in gaps, which the bounds of many functions bisect alike."""
+        known, rows = self._between
+        new = np.setdiff1d(above, known)
+        if new.size:
+            if (known.size + new.size) * rows.shape[1] > _KEPT:
+                return self.rows(above)
+            places = np.searchsorted(known, new)
+            rows = np.insert(rows, places, self.rows(new), axis=0)
+            known = np.insert(known, places, new)
+            self._between = known, rows
+        return np.asarray(rows[np.searchsorted(known, above)])
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
         """Averages of P over the ranks 1 to each of `ends`.
@@ -328,7 +345,7 @@ class Generators:
                 break
             gaps, is_single = gaps[:, to_bisect], is_single[to_bisect]
             middle = (gaps[0] + gaps[1]) // 2
-            middle_values = self.rows(middle.astype(np.int64)) @ function
+            middle_values = self._between_rows(middle.astype(np.int64)) @ function
             best = max(best, float((middle_values - gaps[4]).max()))
             first, second = gaps.copy(), gaps.copy()
             first[1], first[3], second[0], second[2] = middle, middle_values, middle, middle_values

@@ -281,6 +281,19 @@ def test_the_maximum_is_not_missed_between_ranks_that_are_looked_at(n, m, top, n
     assert n_beyond  # so that what was looked at alone would not do
 
 
+@pytest.mark.usefixtures("few_looked_at")
+def test_distributions_between_ranks_are_kept_for_other_functions(monkeypatch):
+    generators = generators_of(2_999, 60, False)
+    for above in ([700, 90, 95], [95, 700, 2_000], [90], [2_000, 91]):
+        rows = generators._between_rows(np.array(above))
+        assert rows == pytest.approx(generators.rows(np.array(above)), abs=1e-15)
+    known, rows = generators._between
+    assert known.tolist() == [90, 91, 95, 700, 2_000]
+    monkeypatch.setattr(module, "_KEPT", 0)
+    assert generators._between_rows(np.array([5, 90])).shape == (2, knots(60).size)
+    assert generators._between[0].size == 5
+
+
 def test_a_peak_between_two_ranks_that_are_looked_at_counts():
     # 200 draws are 50 above at one rank in four and hardly elsewhere.
     pool, m = 300_000, 200
