@@ -171,10 +171,9 @@ def top_texts(frame: Frame, replacement: bool) -> Texts:
     """What a first place in the sample says of the top ranks of the largest catalogue."""
     n_items, n_negatives = int(frame["n_items"].max()), int(frame["n_negatives"].min())
     protocol = Protocol(n_items, n_negatives, replacement=replacement)
-    at_ten, at_thirty = protocol.pmf([10, 30])[:, 0]
+    at_thirty = protocol.pmf(30)[0]
     return {
         "log_most_items": n_items,
-        "log_first_ten": (float(at_ten), ".0%"),
         "log_first_thirty": (float(at_thirty), ".0%"),
         "log_top": Assumption().top(n_items, n_negatives),
     }
