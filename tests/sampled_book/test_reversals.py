@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import hypergeom
+from scipy.stats import hypergeom, sem
 
 from sampled_book.data import benchmark, sources
 from sampled_book.experiments import reversals
@@ -77,6 +77,20 @@ def test_pairs_are_counted_by_gap_and_by_place_in_the_table():
     assert counts["level"] == 1  # 0.5 and the first 0.3
     assert (counts["wide"], counts["wide_reversed"]) == (8, 4)
     assert (counts["neighbours"], counts["neighbours_reversed"]) == (3, 2)
+    assert "significant" not in counts
+    errors = np.full((5, 5), 0.1)
+    errors[0, 2] = errors[2, 0] = 0.009  # 0.5 and 0.48, in reverse order
+    counts = reversals.reversed_pairs(exact, expected, errors)
+    # By more than two errors: 0.5 and 0.48, and 0.1 and the two above 0.3; 0.2 is no more than two.
+    assert (counts["significant"], counts["significant_reversed"]) == (3, 3)
+
+
+def test_standard_errors_are_those_of_paired_differences():
+    values = np.random.default_rng(0).normal(size=(3, 50))
+    errors = reversals.standard_errors(values)
+    for i, j in combinations(range(3), 2):
+        assert errors[i, j] == pytest.approx(sem(values[i] - values[j]), rel=1e-12)
+    assert np.diag(errors).tolist() == [0, 0, 0]
 
 
 def test_all_items_as_negatives_reverse_nothing():

@@ -17,10 +17,18 @@ from ..experiments.reversals import SIZES
 KINDS = {
     "pairs": "All pairs",
     "wide": f"Pairs that differ by more than {reversals.WIDE:.0%}",
+    "significant": f"Pairs that differ by more than {reversals.SIGNIFICANT:g} standard errors",
     "neighbours": "Neighbours",
 }
-#: The same where space is short, by gap.
-SHORT = {"wide": "Differ > 10%", "pairs": "All pairs", "neighbours": "Neighbours"}
+#: The same where space is short.
+SHORT = {
+    "significant": "Significant",
+    "wide": "Differ > 10%",
+    "pairs": "All pairs",
+    "neighbours": "Neighbours",
+}
+#: The kinds that are counted of untuned recommenders, too.
+_UNTUNED = ("wide", "pairs", "neighbours")
 #: Metrics and numbers of negatives whose reports tell recommenders apart, and may be misled.
 MISLED = [name for name in reversals.METRICS if name not in ("auc", "recall@50")]
 #: The correction that stands for the others in the figure and the text.
@@ -55,6 +63,10 @@ def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) ->
         "mislead-most": _percent(by_source.max()),
         "mislead-error": f"{100 * by_source.sem():.1f}",
     }
+    counts = reported[["pairs", "reversed", "significant", "significant_reversed"]].sum()
+    rest = counts["pairs"] - counts["significant"]
+    rest_reversed = counts["reversed"] - counts["significant_reversed"]
+    found["mislead-rest"] = f"{rest_reversed:,} of {rest:,}"
     for kind in reversals.PAIRS:
         for key, label in (("", "naive"), ("-best", BEST)):
             means: Frame = reversals.shares(table, kind, label)
@@ -93,8 +105,9 @@ def claims_texts(table: Frame, n_negatives: int = 100) -> Texts:
 def lookup(table: Frame) -> Lookup:
     """Share of reversed pairs by metric and number of negatives, a table for each kind of pair.
 
-    >>> list(lookup(reversals.bundled()).tables)
-    [('All pairs',), ('Pairs that differ by more than 10%',), ('Neighbours',)]
+    >>> list(lookup(reversals.bundled()).tables)  # doctest: +NORMALIZE_WHITESPACE
+    [('All pairs',), ('Pairs that differ by more than 10%',),
+     ('Pairs that differ by more than 2 standard errors',), ('Neighbours',)]
     """
     tables: dict[tuple[str, ...], Table] = {}
     n_sets, n_sources = table["data"].nunique(), table["group"].nunique()
@@ -164,8 +177,8 @@ def tuning_table(tuned: Frame, untuned: Frame, metric_name: str, n_negatives: in
         for words, table, other in (("tuned", tuned, untuned), ("untuned", untuned, tuned)):
             part = table[table["data"].isin(other["data"])]
             row: dict[str, object] = {"Value": _WORDS.get(label, label), "Recommenders": words}
-            for kind, name in SHORT.items():
-                row[name] = reversals.shares(part, kind, label).loc[metric_name, n_negatives]
+            for kind in _UNTUNED:
+                row[SHORT[kind]] = reversals.shares(part, kind, label).loc[metric_name, n_negatives]
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -200,14 +213,14 @@ def plot(table: Frame, metric_name: str) -> Figure:
     ['all pairs', 'differ > 10%', 'neighbours']
     """
     figure, axes = figures.panels(1, 2, height=4.0, sharey=True)
-    words = {kind: SHORT[kind].lower() for kind in reversals.PAIRS}
+    words = {kind: SHORT[kind].lower() for kind in ("pairs", "wide", "neighbours")}
     looks = figures.greys(words.values())
     for ax, label, title in zip(axes, ("naive", BEST), ("reported", "corrected"), strict=True):
         by_source = reversals.by_group(table, "pairs", label).loc[metric_name].unstack("m")
         ax.plot(by_source.columns, 100 * by_source.T, color="#cfcfcf", linewidth=0.8, zorder=0)
         means = {
             words[kind]: 100 * reversals.shares(table, kind, label).loc[metric_name]
-            for kind in reversals.PAIRS
+            for kind in words
         }
         for name, look in looks.items():
             ax.plot(SIZES, means[name].reindex(SIZES), ms=6, **look)

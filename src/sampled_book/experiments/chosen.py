@@ -356,6 +356,25 @@ def half_widths(table: pd.DataFrame, metric: str = "ndcg@10", share: float = 0.0
     return wide[["chosen", "uniform", "uniform, decreasing", "fewer users"]].reset_index()
 
 
+def ratios(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """How wide the interval with chosen items is, as a multiple of that of fewer users.
+
+    Columns: source, a graph or "data sets"; frequent, whether the most frequent entities were
+    chosen; complete; ratio. A row for each model, choice and share.
+    """
+    parts = [half_widths(table, metric, share) for share in SHARES]
+    rows = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    graph = rows["name"].str.partition("_")[0]
+    return pd.DataFrame(
+        {
+            "source": graph.where(graph.isin(EPOCHS), "data sets"),
+            "frequent": rows["name"].str.endswith("frequent"),
+            "complete": rows["complete"],
+            "ratio": rows["chosen"] / rows["fewer users"],
+        }
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
     """Compute what the first argument says, of the graphs or sets that follow, or of all."""
     kind, names = arguments[0], arguments[1:]

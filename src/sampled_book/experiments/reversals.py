@@ -42,8 +42,10 @@ UNTUNED = FILE.with_name("reversals_untuned.csv.gz")
 WIDE = 0.1
 #: Differences of means below this are none.
 _ROUNDING = 1e-12
+#: They differ significantly if they differ by more than so many paired standard errors over users.
+SIGNIFICANT = 2.0
 #: Sets of pairs that are counted: the name of each, and of its reversed ones.
-PAIRS = ("pairs", "wide", "neighbours")
+PAIRS = ("pairs", "wide", "significant", "neighbours")
 
 
 def expected_values(
@@ -72,13 +74,29 @@ def expected_values(
     return dict(zip(vectors, means.T, strict=True))
 
 
-def reversed_pairs(exact: FloatArray, expected: FloatArray) -> dict[str, int]:
+def standard_errors(values: FloatArray) -> FloatArray:
+    """Paired standard error of the difference of each two means; values (recommenders, users).
+
+    >>> standard_errors(np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0]])).round(3).tolist()
+    [[0.0, 0.289], [0.289, 0.0]]
+    """
+    covariance = np.cov(values)
+    variances = np.diag(covariance)
+    of_differences = variances[:, np.newaxis] + variances - 2.0 * covariance
+    return np.asarray(np.sqrt(np.maximum(of_differences, 0.0) / values.shape[1]))
+
+
+def reversed_pairs(
+    exact: FloatArray, expected: FloatArray, errors: FloatArray | None = None
+) -> dict[str, int]:
     """Counts of pairs of recommenders, given the exact value and the expected report of each.
 
     pairs: those whose exact values differ; wide: those that differ by more than `WIDE` of the
-    larger value; neighbours: those next to each other in a table sorted by the exact values, level
-    ones being left out; reversed, wide_reversed and neighbours_reversed: how many of these the
-    expected reports put in the reverse order; level: pairs that the reports cannot tell apart.
+    larger value; significant: those that differ by more than `SIGNIFICANT` of the `errors`, as
+    :func:`standard_errors` returns them; neighbours: those next to each other in a table sorted by
+    the exact values, level ones being left out; reversed, wide_reversed and so on: how many of
+    these the expected reports put in the reverse order; level: pairs that the reports cannot tell
+    apart.
 
     >>> reversed_pairs(np.array([0.2, 0.19, 0.1]), np.array([0.4, 0.5, 0.3]))
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -95,6 +113,8 @@ def reversed_pairs(exact: FloatArray, expected: FloatArray) -> dict[str, int]:
         "wide": [(a, b) for a, b in pairs if gaps[a, b] > WIDE * exact[a]],
         "neighbours": [pair for pair in pairs if pair in is_next],
     }
+    if errors is not None:
+        chosen["significant"] = [pair for pair in pairs if gaps[pair] > SIGNIFICANT * errors[pair]]
     leads = {(a, b): float(expected[a] - expected[b]) for a, b in pairs}
     counts: dict[str, int] = {}
     for name, part in chosen.items():
@@ -114,13 +134,14 @@ def counted(
     """
     judged = {name: intervals for name, intervals in ranks.items() if name != FLOOR}
     most_negatives = min(int(r.n_candidates.min()) for r in judged.values()) - 1
-    exact = np.array([[r.evaluate(name).mean() for name in metrics] for r in judged.values()])
+    values = {name: np.array([r.evaluate(name) for r in judged.values()]) for name in metrics}
+    errors = {name: standard_errors(of_users) for name, of_users in values.items()}
     rows = []
     for m in sizes:
         if m > most_negatives:
             continue
         for (name, label), expected in expected_values(judged, metrics, m).items():
-            counts = reversed_pairs(exact[:, list(metrics).index(name)], expected)
+            counts = reversed_pairs(values[name].mean(axis=1), expected, errors[name])
             key = {"metric": name, "m": m, "estimator": label, "recommenders": len(judged)}
             rows.append(key | counts)
     return pd.DataFrame(rows)
