@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import hypergeom
 
 from sampled_book.experiments import chosen
 
@@ -53,6 +54,21 @@ def test_logs_have_the_share_of_scores():
     assert whole.sum() == pytest.approx(budget, rel=0.02)
 
 
+def test_one_pair_is_reversed_on_codex_s():
+    """As the appendix on graphs says; by scipy's distribution of the negatives above."""
+    table = chosen.expected("hit@10", [20, 50]).set_index(["graph", "m"])
+    leads = table["expected large"] - table["expected small"]
+    assert (table["exact large"] > table["exact small"]).all()
+    assert (leads < 0).to_dict() == {
+        ("codex-s", 20): True, ("codex-s", 50): False,
+        ("fb15k-237", 20): False, ("fb15k-237", 50): False,
+    }  # fmt: skip
+    assert table.loc["fb15k-237", ["expected large", "expected small"]].to_numpy().min() > 0.95
+    found = chosen.counts("codex-s_large_retrieved")
+    among_ten = hypergeom(found["n_items"] - 1, found["rank"] - 1, 20).cdf(9).mean()
+    assert table.loc[("codex-s", 20), "expected large"] == pytest.approx(among_ten)
+
+
 @pytest.fixture(scope="module")
 def bundled():
     return chosen.bundled()
@@ -76,6 +92,15 @@ def test_the_page_has_the_half_widths(bundled):
     poor = half.loc["allrecipes_ALS_item-cosine"]
     for value in (poor["chosen"], poor["uniform"]):
         assert f"{value:.3f}" in page
+    sets = half[half.index.str.endswith("item-cosine")]
+    rivals = sets[["uniform", "uniform, decreasing", "fewer users"]]
+    assert (sets["chosen"] < rivals.min(axis=1)).sum() == 9
+    assert len(sets) == 10
+    decide = (Path(__file__).parents[2] / "book/library/decide.md").read_text(encoding="utf-8")
+    widths = [f"{(sets['chosen'] / sets[way]).median():.0%}" for way in ("uniform", "fewer users")]
+    assert (
+        "median width of {} of that with uniform negatives, and of {} of".format(*widths) in decide
+    )
     others = half.drop(index=poor.name)
     assert (others["chosen"] < others["uniform"]).all()
 

@@ -17,7 +17,7 @@ from ..experiments.exposure_toys import Toy
 #: The recommenders whose reported values are plotted, and their short names.
 SHOWN = {
     "taste, noise 0.5": "best",
-    "popularity": "popularity",
+    "popularity": "popular",
     "item cosine": "item cosine",
 }
 #: Where each set-up's name stands: negatives, and the side of the curve.
@@ -64,8 +64,9 @@ def plot(orders: Mapping[str, Frame], levels: Frame) -> Figure:
         m, side, height = _PLACES[name]
         _name(order_ax, name, (m, lines[name][m]), look["color"], side, height)
     sides = ("left", "below"), ("right", "above"), ("right", "above")
-    for m, (name, look), beside in zip((50, 22, 100), ratio_looks.items(), sides, strict=True):
-        _name(value_ax, name, (m, ratios[name][m]), look["color"], *beside)
+    places = (50, 50), (20, 17), (100, 100)  # the second name begins left of its curve
+    for (m, left), (name, look), beside in zip(places, ratio_looks.items(), sides, strict=True):
+        _name(value_ax, name, (left, ratios[name][m]), look["color"], *beside)
     return figure
 
 

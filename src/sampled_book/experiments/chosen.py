@@ -28,10 +28,12 @@ import scipy.sparse as sp
 
 import sampled_metrics as sm
 from sampled_metrics._validate import FloatArray, IntArray
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, datasets, sources
 from ..data.benchmark_recommenders import RECOMMENDERS
 from .graphs import SEED
+from .theory import moments
 
 BUNDLE = datasets.BUNDLE / "chosen"
 FILE = BUNDLE / "widths.csv"
@@ -225,6 +227,32 @@ def graph_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
                     part = counted(scores[each], held_out, is_candidate, preference, sizes, rng)
                     found.setdefault(f"{name}_{each}_{kind}", []).append(part)
     yield from ((key, joined(each)) for key, each in found.items())
+
+
+def expected(metric_name: str, sizes: Sequence[int]) -> pd.DataFrame:
+    """Exact metric of both models of each graph, and its expectation with distinct negatives.
+
+    Columns: graph, entities, queries, m, and exact and expected of each model. Negatives are drawn
+    for each query alone, from its candidates.
+    """
+    rows, metric = [], sm.metric(metric_name)
+    for name in EPOCHS:
+        found = [counts(f"{name}_{model}_retrieved") for model in MODELS]
+        ranks = [
+            RankIntervals(each["rank"] - 1, 0 * each["rank"], each["n_items"]) for each in found
+        ]
+        row = {
+            "graph": name,
+            "entities": found[0]["n_items"].max(),
+            "queries": found[0]["rank"].size,
+        }
+        row |= {f"exact {model}": float(metric(each["rank"]).mean())
+                for model, each in zip(MODELS, found, strict=True)}  # fmt: skip
+        for m in sizes:
+            means = moments(ranks, metric.vector(m + 1)[:, np.newaxis], m, False).mean[:, 0]
+            sampled = {f"expected {model}": mean for model, mean in zip(MODELS, means, strict=True)}
+            rows.append(row | {"m": m} | sampled)
+    return pd.DataFrame(rows)
 
 
 # --- data sets of the benchmark -------------------------------------------------------------------
