@@ -75,9 +75,8 @@ def published(
         steepness is infinite, a third pair of bounds has steepness `STEEPNESS`.
     confidence : float
         In (0, 1): probability, at least, that all bounds and orders of a data set hold jointly, if
-        the assumption does. With no assumption they are for the paper's own users or their
-        population. An assumption is about the population that the users are a random sample of,
-        and so are its bounds.
+        the assumption does. An assumption and its bounds are about the population that the users
+        are a random sample of; with no assumption also about the paper's own users.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def test_what_the_start_page_types(bundled):
     assert f"{pairs:,} pairs of {recommenders} tuned recommenders" in page
     once = chapter.one_evaluation(evidence.bundled("pairs"))
     one, other = (once[f"{name}, one evaluation"] for name in ("NDCG@10", "Recall@10"))
-    assert f"{one.iloc[0]:.1%} of pairs in the wrong order on NDCG@10 as reported, and" in page
+    assert f"has {one.iloc[0]:.1%} of pairs in the wrong order on NDCG@10 as reported, and" in page
     assert f"{one.iloc[-1]:.1%} as corrected; on Recall@10 {other.iloc[0]:.1%} and" in page
     assert f"and {other.iloc[-1]:.1%}." in page
 

@@ -213,9 +213,10 @@ def _scores(
     if (counts == 0).any():
         raise ValueError(
             f"{source} must rank the whole sub-corpus for each query, got {code.size:,} of its "
-            f"{len(documents):,} documents for query {_name(query)}: a run that was cut does not "
-            "say where the others stand, nor how many there are, so score all of them (mteb 1: "
-            "run(model, top_k=len(corpus)); sentence-transformers: map_at_k=[len(corpus)])"
+            f"{len(documents):,} documents for query {_name(query)}: of a run that was cut at k "
+            "only this follows, that a metric with a cutoff up to k is on the whole corpus at most "
+            "what it is here; for more, score all of them (mteb 1: run(model, top_k=len(corpus)); "
+            "sentence-transformers: map_at_k=[len(corpus)])"
         )
     scores = np.empty(len(documents), dtype=score.dtype)
     scores[code] = score
