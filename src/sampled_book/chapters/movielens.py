@@ -226,24 +226,19 @@ def ties_texts(
     }
 
 
-def plot_buckets(
-    ranks: Mapping[str, ArrayLike], tied: RankIntervals, name: str, seed: int
-) -> Figure:
+def plot_buckets(ranks: Mapping[str, ArrayLike], tied: RankIntervals, name: str) -> Figure:
     """Plot where each recommender's ranks are, and those of one under three tie policies.
 
-    >>> figure = plot_buckets({"A": [1, 30]}, RankIntervals([0, 9], [0, 40], [60, 60]), "A", 1)
+    >>> figure = plot_buckets({"A": [1, 30]}, RankIntervals([0, 9], [0, 40], [60, 60]), "A")
     >>> figure.axes[1].get_legend().get_title().get_text()
     'A, among its ties'
     """
     max_rank = tied.n_candidates.max()
     edges = [edge for edge in (10, 20, 50, 100, 200, 500, 1000, 2000) if edge < max_rank]
-    policies: dict[str, Literal["optimistic", "random", "pessimistic"]] = {
-        "first": "optimistic",
-        "at random": "random",
-        "last": "pessimistic",
-    }
     drawn = {
-        label: tied.ranks(policy, np.random.default_rng(seed)) for label, policy in policies.items()
+        "first": tied.ranks("optimistic"),
+        "at random": np.asarray(ranks[name]),  # the draw of the panel above
+        "last": tied.ranks("pessimistic"),
     }
     figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
     figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
