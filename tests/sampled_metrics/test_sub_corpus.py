@@ -551,3 +551,49 @@ def test_uniform_samples_are_seldom_called_pools():
         runs, qrels = large(seed=seed, shifts=(1.5, 0.5))
         alarms += bool(looks_pooled(sm.readers.ranx(runs, qrels, corpus_size=300)))
     assert alarms <= 1
+
+
+def twelve_hubs(rng):
+    """Scores of 5,000 documents for 100 queries, two relevant each; 12 others above those of 30."""
+    scores = rng.normal(size=(100, 5_000))
+    for query in range(100):
+        scores[query, 2 * query : 2 * query + 2] += 3.0
+    scores[:30, -12:] = 9 + rng.random((30, 12))
+    return scores
+
+
+def groups_of_ten(rng):
+    """The same without hubs; the others are groups of ten documents that hardly differ."""
+    scores = rng.normal(size=(100, 5_000))
+    for query in range(100):
+        scores[query, 2 * query : 2 * query + 2] += 3.0
+    groups = rng.normal(size=(100, 480))
+    scores[:, 200:] = np.repeat(groups, 10, axis=1) + 0.02 * rng.normal(size=(100, 4_800))
+    return scores
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("corpus", "name", "missed"),
+    [(twelve_hubs, "ndcg@10", (14, 18)), (groups_of_ten, "recall@10", (13, 40))],
+)
+def test_typical_ranges_miss_where_the_page_says(corpus, name, missed):
+    scores, metric = corpus(np.random.default_rng(1)), sm.metric(name)
+    relevant = [[2 * query, 2 * query + 1] for query in range(100)]
+    places = [
+        np.sort(1 + (row > row[pair][:, np.newaxis]).sum(axis=1))
+        for row, pair in zip(scores, relevant, strict=True)
+    ]
+    exact = np.mean([metric.term(ranks, np.array([1, 2]), 2).sum() for ranks in places])
+    judged = {f"q{q}": {f"d{d}": 1 for d in pair} for q, pair in enumerate(relevant)}
+    n_missed, n_typical = 0, 0
+    for seed in range(40):
+        drawn = np.random.default_rng(seed).choice(np.arange(200, 5_000), 500, replace=False)
+        ranked = [*range(200), *drawn.tolist()]
+        run = {f"q{q}": {f"d{d}": row[d] for d in ranked} for q, row in enumerate(scores.tolist())}
+        row = sm.estimate(sm.readers.ranx(run, judged, corpus_size=5_000), [name]).frame.iloc[0]
+        assert row["possible_low"] <= exact <= row["possible_high"]
+        if row["typical_low"] == row["typical_low"]:
+            n_typical += 1
+            n_missed += not row["typical_low"] <= exact <= row["typical_high"]
+    assert (n_missed, n_typical) == missed
