@@ -38,7 +38,7 @@ from ._validate import (
     integers,
 )
 from .log.columns import labelled, log_names, require_columns, warn_ignored, whole_numbers
-from .log.formats import lists
+from .log.formats import listed_negatives, lists
 from .log.inspection import LONG, OVERLAP, never_drawn_exponent, overlap
 from .log.sources import loaded
 from .results import Audit, table_of
@@ -70,8 +70,9 @@ def audit(
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
         One row of negatives for each user; or columns user and item with one row for each draw.
         Items are numbered from 0, or from 1 to `n_items`. Column names are understood as by
-        :func:`sampled_metrics.read_log`. A file without a header may be one of NCF's negatives
-        ((user,item) and negatives, by tabs) or of S3-Rec's (a user and items, by blanks).
+        :func:`sampled_metrics.read_log`. A column of lists, such as ReChorus' neg_items, holds
+        the negatives. A file without a header may be one of NCF's negatives ((user,item) and
+        negatives, by tabs) or of S3-Rec's (a user and items, by blanks).
     n_items : int
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
@@ -590,6 +591,8 @@ def _columns(table: Any, name: str) -> tuple[pd.Series, IntArray]:
     """The user labels and item numbers of a table, checked."""
     listed = None if isinstance(table, pd.DataFrame) else lists(Path(table))
     frame, source = loaded(table, name) if listed is None else (listed, str(table))
+    if name == "negatives":
+        frame = listed_negatives(frame, source)
     frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
     require_columns(frame, ("user", "item"), source)
     warn_ignored(frame.columns, source, ("user", "item"))

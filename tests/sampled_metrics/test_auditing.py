@@ -322,6 +322,19 @@ def test_files_without_a_header_are_read_as_the_table(tmp_path, first):
             pd.testing.assert_frame_equal(found, right)
 
 
+@pytest.mark.parametrize("written", [list, np.array, str, lambda items: " ".join(map(str, items))])
+def test_a_column_of_lists_holds_the_negatives(tmp_path, written):
+    negatives, n_items, _ = claimed(9)
+    table = pd.DataFrame({"user": np.arange(150).repeat(12), "item": negatives.ravel()})
+    rows = [written(items) for items in negatives.tolist()]
+    listed = pd.DataFrame({"user": np.arange(150), "item_id": 0, "neg_items": rows})
+    listed.to_csv(tmp_path / "test.csv", sep="\t", index=False)  # as ReChorus writes it
+    words = "read the lists in neg_items as negatives, and left out item_id"
+    for source in [listed] if written is np.array else [listed, tmp_path / "test.csv"]:
+        with pytest.warns(UserWarning, match=words):
+            pd.testing.assert_frame_equal(audit(source, n_items), audit(table, n_items))
+
+
 def test_a_list_with_another_line_is_refused(tmp_path):
     path = tmp_path / "ml.test.negative"
     path.write_text("(0,25)\t3\t4\n(1,2)\t7\tx\n")
@@ -378,8 +391,12 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
         ),
         (lambda: audit([[0, 1]], 2, n_negatives=0), "n_negatives must be a whole number in"),
         (
-            lambda: audit(ROWS.assign(item=[[1], 2]), 3),
-            "item must be a whole number .*row 1 of neg",
+            lambda: audit(ROWS.assign(item=[[1], "x"]), 3),
+            r"item must hold lists such as \[3, 8\], got 'x' in row 2 of negatives",
+        ),
+        (
+            lambda: audit(ROWS.assign(history="[3, 8]", genres="1|2|3"), 9),
+            "negatives holds lists in history, genres: rename the one of negatives to neg_items",
         ),
         (lambda: audit(ROWS.assign(user=[{}, 2]), 3), "user must be a number or text, got {}"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from .._files import is_pipe, named, read_pipe
 from .._validate import as_written, shortened
+from .columns import listed, meaning, refuse_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +36,8 @@ _LISTS = (
     r"(\d+)\t(\d+)\t[\d.]+(?:\t[\d.]+)?\s*",
     r"(\d+)((?: \d+)+)\s*",
 )
+#: A list of whole numbers as text: in brackets or not, by commas, blanks or bars.
+_LIST = re.compile(r"[\[(]?\s*(\d+(?:\s*[\s,;|]\s*\d+)*)?[\s,]*[\])]?", re.ASCII)
 #: Names of zip archives by their suffix.
 _ZIPPED = {".xlsx": "an Excel workbook", ".xlsm": "an Excel workbook",
            ".npz": "an archive of NumPy", ".pt": "a file of PyTorch"}  # fmt: skip
@@ -161,3 +165,48 @@ def lists(path: Path) -> pd.DataFrame | None:
         drawn.append(match[2].split())
     items = [int(item) for each in drawn for item in each]
     return pd.DataFrame({"user": np.repeat(users, list(map(len, drawn))), "item": items})
+
+
+def _is_list(value: object) -> bool:
+    """Whether a cell holds a list: text without brackets only if it has three numbers or more."""
+    if not isinstance(value, str):
+        return isinstance(value, (list, tuple, np.ndarray))
+    text = value.strip()
+    in_brackets = text.startswith(("[", "(")) and text.endswith(("]", ")"))
+    return in_brackets or bool(_LIST.fullmatch(text) and len(re.findall(r"\d+", text)) > 2)
+
+
+def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """One row for each negative, if a column holds lists of them, as ReChorus' neg_items does."""
+    import pandas as pd
+
+    firsts = [frame.iloc[:, i].dropna().head(1).tolist() for i in range(frame.shape[1])]
+    names = [name for name, first in zip(frame, firsts, strict=True) if first and _is_list(*first)]
+    if not names:
+        return frame
+    items = [name for name in frame if meaning(name) == "item" and name not in names]
+    negatives = [name for name in names if "neg" in str(name).lower()]
+    if not negatives and not items:
+        negatives = names
+    if len(negatives) != 1:
+        raise ValueError(
+            f"{source} holds lists in {listed(names)}: rename the one of negatives to neg_items, "
+            "or remove it if it holds something else"
+        )
+    (name,) = negatives
+    texts = [
+        value if isinstance(value, str) else " ".join(map(str, np.atleast_1d(value)))
+        for value in frame[name]
+    ]
+    refuse_first(
+        np.array([not _LIST.fullmatch(text.strip()) for text in texts]),
+        source,
+        lambda row: f"{name} must hold lists such as [3, 8], got {as_written(texts[row])}",
+    )
+    lists = [re.findall(r"\d+", text) for text in texts]
+    left_out = f", and left out {listed(items)}" if items else ""
+    warnings.warn(f"{source}: read the lists in {name} as negatives{left_out}", stacklevel=4)
+    rows = np.repeat(np.arange(len(frame)), list(map(len, lists)))
+    items_listed = pd.Series([int(item) for each in lists for item in each], dtype=object)
+    frame = frame.drop(columns=[name, *items]).iloc[rows].reset_index(drop=True)
+    return frame.assign(item=items_listed.infer_objects())
