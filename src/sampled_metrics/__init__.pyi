@@ -50,6 +50,5 @@ from .ranking.exact import exact_ranks as exact_ranks
 from .ranking.files import rank as rank
 from .ranking.intervals import RankIntervals as RankIntervals
 from .relevant_sets import RelevantSets as RelevantSets
-from .sequential import race as race
 
 __version__: str

@@ -225,7 +225,7 @@ def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .planning import plan
 
     log, table_path, page_path = _opened(arguments, files)
-    names = "n_items n_users max_negatives progress confidence budget sequential"
+    names = "n_items n_users max_negatives progress confidence budget"
     names += " estimators" * bool(arguments.estimators)
     planned = plan(log, arguments.metric, **_given(arguments, names))
     if page_path is not None:

@@ -144,8 +144,6 @@ def plan_options(add: partial[None]) -> None:
     add("--max-negatives M", "most negatives to consider; default: 1000")
     add("--budget S", "scores that may be computed for each recommender: also show how they are "
         "best divided into users and negatives")
-    add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
-        "Python, which ranks all items for users in random order until they decide")
 
 
 def rank_options(add: partial[None]) -> None:

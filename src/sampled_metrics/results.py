@@ -83,7 +83,7 @@ class Result:
 
     See Also
     --------
-    Estimates, Comparison, Plan, Race, Audit, Published, Ranks : The results of single functions.
+    Estimates, Comparison, Plan, Audit, Published, Ranks : The results of single functions.
 
     Examples
     --------
@@ -114,10 +114,7 @@ class Result:
         return _later("report.text", "sentences")(self)
 
     def promises(self, metric: str | None = None) -> list[str]:
-        """Assumption and warrant of the ranges in sentences, of all metrics or of the one named.
-
-        For a plan: definitions of the words *enough* and *race*.
-        """
+        """Assumption and warrant of the ranges in sentences, of all metrics or of the one named."""
         return _later("report.text", "promises")(self, metric)
 
     def summary(self) -> str:
@@ -430,34 +427,6 @@ class Plan(Result):
 
     designs: pd.DataFrame = field(default_factory=pd.DataFrame)
     limits: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Race(Result):
-    """The verdicts of :func:`~sampled_metrics.race`.
-
-    Attributes
-    ----------
-    costs : pandas.DataFrame
-        A row for each recommender: its mean metric over the users it was evaluated on, the number
-        of these users, the scores computed, and their share of the scores for ranking all items
-        for all users.
-
-    See Also
-    --------
-    sampled_metrics.race : The function that returns it.
-
-    Examples
-    --------
-    >>> row = {"first": "A", "second": "B", "verdict": "A beats B", "users": 640}
-    >>> row |= {"assumption": "none", "warrant": "theorem"}
-    >>> costs = {"recommender": ["A", "B"], "scores": [900, 1_100], "share": [0.009, 0.011]}
-    >>> settings = {"metric": "ndcg@10", "n_users": 1_000}
-    >>> Race(pd.DataFrame([row]), settings, costs=pd.DataFrame(costs)).sentences
-    ['A beats B on NDCG@10 (95% confidence, whatever the ranks), by 640 of 1,000 users.']
-    """
-
-    costs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

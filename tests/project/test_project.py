@@ -100,7 +100,7 @@ ORDER = [
     "_threads", "_validate", "_files", "_progress", "_confidence", "_printed_ranges", "numerics",
     "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "consistency",
     "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
-    "verify", "evaluation", "sequential", "planning", "auditing", "printed_rows",
+    "verify", "evaluation", "planning", "auditing", "printed_rows",
     "published_corpora", "published_tables", "example", "conformance", "gate", "report", "doctor",
     "cli_options", "cli", "__main__",
 ]  # fmt: skip

@@ -26,7 +26,6 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import html as report
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result
-from sampled_metrics.sequential import race
 from tests.reference import bundled_ranks, write_log
 
 pytestmark = pytest.mark.words
@@ -253,7 +252,7 @@ TABLES = [
     "compare toy/log.csv TOY --metric auc",
     "gate toy/old.csv toy/new.csv TOY --metric auc",
     "published toy/table.csv TOY --users 300",
-    "plan --from toy/log.csv TOY --metric auc --sequential",
+    "plan --from toy/log.csv TOY --metric auc",
     "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv",
     "audit toy/negatives.csv --n-items 500",
 ]
@@ -268,12 +267,6 @@ def test_json_is_read_by_a_strict_parser(folder: Path, capsys: pytest.CaptureFix
         assert strict(capsys.readouterr().out), line
     assert main(["conformance", "sampled_metrics.conformance:exact", "-o", "found.json"]) == 0
     assert {row["answer"] for row in strict(Path("found.json").read_text())} > {None, 1.0}
-    models = {
-        name: lambda users, items, of=of: of[np.ix_(users, items)]
-        for name, of in {"A": np.eye(9), "B": -np.eye(9)}.items()
-    }
-    raced = race(models, 9, 9, pd.DataFrame({"user": range(9), "item": range(9)}), metric="rr")
-    assert strict(raced.to_text("json"))
     frame = pd.DataFrame({"a": [np.inf, -np.inf], "b": [np.float32(np.inf), None]})
     frame = frame.astype({"b": object}).assign(c=[pd.NaT, pd.NA])
     nothing = {"a": None, "b": None, "c": None}
@@ -722,24 +715,6 @@ def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixtu
         "note: users have 20 to 22 negatives: true ranks are fitted to 20 of each, and the plan is "
         "for as many\n"
     )
-
-
-def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--metric", "ap", "--users", "300", "--estimators", "naive", "--max-negatives", "5"]
-    options.append("--sequential")
-    assert main(["plan", "--from", "log.csv", *SIZES, *options]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "A race is expected to decide after about" in printed
-    assert "race: decides the order of the exact metric over all 300 users" in printed
-    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["estimator"] for row in rows][-2:] == ["race", "exact"]
-    assert 0 < rows[-2]["users_needed"] <= 300
-    assert rows[-2]["negatives_needed"] is None
-    assert main(["plan", "--from", "log.csv", *SIZES, *options, "--report", "report.html"]) == 0
-    page = Path("report.html").read_text(encoding="utf-8")
-    assert "Race: decides the order" in page
-    assert "bets decide, with the confidence asked for, which of two recommenders" in page
 
 
 def test_the_plan_of_the_command_is_one_of_the_library(

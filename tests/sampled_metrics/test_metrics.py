@@ -476,18 +476,6 @@ def test_scores_and_tables_take_rank_biased_precision() -> None:
         sum(values) / 2
     )
 
-    def table(each: str) -> np.ndarray:
-        """Scores of 12 items, of which item 0 has the rank in `RANKS`."""
-        rows = [np.delete(np.arange(12.0), 12 - rank) for rank in RANKS[each]]
-        held_out = [[12.0 - rank] for rank in RANKS[each]]
-        return np.hstack([held_out, rows])
-
-    tables = {each: table(each) for each in "AB"}
-    models = {each: lambda users, items, t=t: t[np.ix_(users, items)] for each, t in tables.items()}
-    test = pd.DataFrame({"user": range(5), "item": 0})
-    costs = sm.race(models, 5, 12, test, metric=name).costs
-    assert costs[name].tolist() == pytest.approx([biased_mean(RANKS[each]) for each in "AB"])
-
     ranks, protocol = RANKS["A"] * 100, sm.Protocol(12, 4, replacement=False)
     printed = np.mean([float(sm.estimators.naive(name, protocol).expected(r)) for r in RANKS["A"]])
     rows = pd.DataFrame({"method": ["A"], "RBP@0.8": [f"{printed:.4f}"]})

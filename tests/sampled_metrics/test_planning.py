@@ -21,8 +21,8 @@ from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
 from sampled_metrics.planning import ESTIMATORS, fitted
 from sampled_metrics.planning import pairs as pair_plans
+from sampled_metrics.planning.logs import rebinned
 from sampled_metrics.planning.pairs import EXACT
-from sampled_metrics.planning.races import rebinned
 from sampled_metrics.protocol import Adaptive, thinned
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.verdicts import PopulationPair, Verdict, verdict

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from .. import _progress
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import as_written, integer
+from .._validate import FloatArray, as_written, integer
 from ..designs.options import opened
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
@@ -25,7 +26,6 @@ from ..numerics.distributions import spread_ties
 from ..protocol import Adaptive, Design, Protocol, thinned
 from ..results import Plan, source_of
 from .pairs import ESTIMATORS, Population, for_all, rank_grid
-from .races import rebinned
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
@@ -44,7 +44,6 @@ def plan(
     confidence: float = CONFIDENCE,
     max_negatives: int | None = None,
     budget: int | None = None,
-    sequential: bool | int = False,
     progress: bool = False,
 ) -> Plan:
     """Find how many negatives or users give the right verdict with probability `confidence`.
@@ -78,8 +77,6 @@ def plan(
         user's candidates if they are fewer. The time of a correction grows with its cube.
     budget : int, optional
         Scores that may be computed for one recommender, at least 1, to divide best.
-    sequential : bool or int
-        Whether to add a row for :func:`~sampled_metrics.race`; or the number of its pairs.
     progress : bool
         Show progress bars on the error stream.
 
@@ -116,7 +113,6 @@ def plan(
         confidence=confidence,
         max_negatives=max_negatives,
         budget=budget,
-        sequential=sequential,
         progress=progress,
     )
     source = inputs.source | {
@@ -248,3 +244,24 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         binned_mass = rebinned(mass, np.arange(1, mass.size + 1), grid)
         distributions[name] = dict(zip(grid.tolist(), binned_mass.tolist(), strict=True))
     return distributions
+
+
+def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArray:
+    """Move a distribution to a grid that covers it, without changing its mean (linear binning).
+
+    Examples
+    --------
+    >>> rebinned(np.array([0.5, 0.5]), [0.0, 0.25], [0.0, 0.2, 0.4, 0.6])
+    array([0.5  , 0.375, 0.125, 0.   ])
+    """
+    points, positions = np.asarray(grid), np.asarray(values)
+    lower_index = np.clip(np.searchsorted(points, positions, side="right") - 1, 0, points.size - 2)
+    share = np.clip(
+        (positions - points[lower_index]) / (points[lower_index + 1] - points[lower_index]),
+        0.0,
+        1.0,
+    )
+    lower_masses = np.bincount(lower_index, masses * (1.0 - share), minlength=points.size)
+    return np.asarray(
+        lower_masses + np.bincount(lower_index + 1, masses * share, minlength=points.size)
+    )

@@ -34,7 +34,6 @@ from ..protocol import Adaptive, Protocol
 from ..results import Plan, table_of
 from ..verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 from .exact_pairs import ExactPair, ExactRanks, are_exact
-from .races import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 
 #: A recommender's distribution of true ranks, or the exact ranks of its users.
 Population = Ranks | ExactRanks
@@ -48,8 +47,8 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 #: The most candidates for which `limits` are computed.
 _MOST_RANKS = 10**6
 
-#: Row names of a race and of a full ranking.
-RACE, EXACT = "race", "exact"
+#: Row name of a full ranking.
+EXACT = "exact"
 
 #: First numbers of negatives of the adaptive designs tried, and the largest multiple of them.
 _FIRST, _TIMES = (10, 20, 50), 16
@@ -99,13 +98,12 @@ def plan_pair(
     confidence: float = CONFIDENCE,
     max_negatives: int | None = None,
     budget: int | None = None,
-    sequential: bool | int = False,
     progress: bool = False,
 ) -> Plan:
     """The plan of one pair of populations.
 
     :func:`~sampled_metrics.plan` documents the parameters and the tables, which lack the columns
-    first and second here. ``sequential`` may be the number of pairs that share the error.
+    first and second here.
     """
     metric = parsed(metric)
     pair = _pair(first, second, metric, protocol)
@@ -113,21 +111,14 @@ def plan_pair(
     grid = steps(_largest_tried(max_negatives, pair, protocol))
     verdicts = [_Verdicts(pair, name, protocol) for name in _checked_names(estimators)]
     max_scores = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
-    is_flag = isinstance(sequential, bool)
-    n_races = int(sequential) if is_flag else integer(sequential, "sequential", 1)
-    if n_races and pair.difference == 0:
-        raise ValueError("sequential must be False for two equal averages: they have no order")
     bar = _progress.bar(verdicts, desc="plan", unit="estimator", show=progress)
     rows = [_estimator_row(verdict_at, grid, users, confidence) for verdict_at in bar]
-    if n_races:
-        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * n_races)))
     exact_verdict = pair.exact(users)
     users_needed = exact_verdict.users(confidence)
     rows.append(_row(EXACT, exact_verdict, pair.n_items, None, users * pair.n_items, users_needed))
     frame = table_of(_PlanRow, rows)
     if max_scores is not None:
         splits = [_best_split(verdict_at, grid, max_scores) for verdict_at in verdicts]
-        splits += [_BudgetRow()] * bool(n_races)
         ranked_users = min(max_scores // pair.n_items, _MOST_USERS) or None
         exact_probability = pair.exact(ranked_users).probability if ranked_users else None
         splits.append(_BudgetRow(None, ranked_users, exact_probability))
@@ -209,8 +200,6 @@ def for_all(
     metric = parsed(metric)
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
-    if options.get("sequential") is True:
-        options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
     plans = {}
     for first, second in combinations(ranks, 2):
         pair = ranks[first], ranks[second]
@@ -377,33 +366,6 @@ def _adaptive_verdict(
     variance = means.var() + pair.masses[0] @ first_variance + pair.masses[1] @ second_variance
     sd = float(np.sqrt(variance / n_users))
     return Verdict(pair.difference, float(means.mean()), sd, n_users), cost
-
-
-def _race_row(pair: PopulationPair | ExactPair, n_users: int, error_rate: float) -> _PlanRow:
-    """Expected users until a race ends, and mean scores until then for one recommender."""
-    grid = rank_grid(pair.n_items)
-    scores_by_rank = expected_scores(pair.metric, grid - 1, pair.n_items)
-    if isinstance(pair, ExactPair):
-        best_above = np.concatenate(
-            [sets.n_better.min(axis=1) for pair_sets in pair.classes for sets in pair_sets]
-        )
-        cost, differences = np.interp(best_above + 1, grid, scores_by_rank).mean(), pair.differences
-    else:
-        parts = zip(pair.masses, pair.ranks, strict=True)
-        cost = np.mean([mass @ np.interp(ranks, grid, scores_by_rank) for mass, ranks in parts])
-        if pair.users is not None:
-            differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
-    if isinstance(pair, PopulationPair) and pair.users is None:
-        marginals = zip(pair.masses, pair.values, strict=True)
-        first_pmf, second_pmf = (rebinned(mass, values, METRICS) for mass, values in marginals)
-        pmf = np.convolve(first_pmf, second_pmf[::-1])
-    else:
-        share = np.full(differences.size, 1 / differences.size)
-        pmf = rebinned(share, differences, DIFFERENCES)
-    users = expected_users(pmf, n_users, error_rate)
-    scores = round(users * float(cost))
-    scores_shown = scores if scores <= _MOST_COUNT else None
-    return _PlanRow(RACE, np.nan, np.nan, None, None, users, scores_shown)
 
 
 def rank_grid(n_items: int) -> IntArray:

@@ -87,7 +87,6 @@ def rank(
     See Also
     --------
     sampled_metrics.exact_ranks : Rank by a matrix of scores.
-    sampled_metrics.race : Decide which recommender is better without all scores.
 
     Examples
     --------

@@ -306,10 +306,7 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
         f"{probability:.0%}" if (probability := row["probability"]) < 0.995 else "over 99%"
         for row in records
     ]
-    labels = [
-        name if name == "race" else f"{name}\nright in {share}"
-        for name, share in zip(names, shares, strict=True)
-    ]
+    labels = [f"{name}\nright in {share}" for name, share in zip(names, shares, strict=True)]
     scores = [
         float(row[scores_column])
         for row in records
@@ -333,8 +330,6 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
                 count, x, color = row[count_column], row[scores_column], mark["color"]
                 if row is exact and resource == "negatives":
                     label, color = "users as planned", "black"
-                elif row["estimator"] == "race" and resource == "negatives":
-                    continue
                 elif pd.isna(count):
                     label = f"not reached with more {resource}"
                 else:

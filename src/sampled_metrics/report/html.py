@@ -31,9 +31,6 @@ DEFINITIONS = {
     "monotone": "The least biased correction among those that never rise with the sampled rank.",
     "bias-variance": "The correction with the least squared bias plus gamma times variance, on "
     "average over true ranks.",
-    "race": "Exact ranks of users in random order until bets decide, with the confidence asked "
-    "for, which of two recommenders has the higher metric over all users. Its users and scores are "
-    "expectations.",
     "maximum likelihood": "The exact metric of the distribution of true ranks under which the "
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "

@@ -31,7 +31,7 @@ from .._validate import as_written, printable
 from ..bounds.assumption import Assumption
 from ..designs import track_record
 from ..metrics import Metric, metric
-from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
+from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Result
 from .paragraphs import paragraphs
 
 
@@ -401,17 +401,7 @@ def _plan_sentence(result: Plan, pair: str, rows: pd.DataFrame, designs: pd.Data
     if pd.isna(exact["users_needed"]):
         ranking_text = "does not reach it with any number of users"
     scope = f"{pair} on {label}" if pair else label
-    sentence = f"{scope}: {design_text}; ranking all items {ranking_text}."
-    race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
-    if len(race):
-        users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
-        n_users, n_items = (float(result.settings[name]) for name in ("n_users", "n_items"))
-        sentence += (
-            f" A race is expected to decide after about {users:,.0f} of {n_users:,.0f} users, with "
-            f"{100 * scores / n_users / n_items:.2g}% of the scores that ranking all items for "
-            "all users takes."
-        )
-    return sentence
+    return f"{scope}: {design_text}; ranking all items {ranking_text}."
 
 
 def _limits(limits: pd.DataFrame) -> list[str]:
@@ -435,19 +425,11 @@ def _limits(limits: pd.DataFrame) -> list[str]:
 
 
 def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
-    """What the probabilities of a plan and a race are about."""
-    order_promise = (
+    """What the probabilities of a plan are about."""
+    return [
         "right order: the better recommender has the higher estimate. Probabilities are for true "
         "ranks distributed as assumed; compare says what a verdict takes"
-    )
-    if not (result.frame["estimator"] == "race").any():
-        return [order_promise]
-    race_promise = (
-        f"race: decides the order of the exact metric over all {result.settings['n_users']:,} "
-        f"users with confidence {result.settings['confidence']:g}. The users are those expected if "
-        "ranks by two recommenders are independent; with correlated ranks a race is mostly shorter"
-    )
-    return [order_promise, race_promise]
+    ]
 
 
 def plan_tables(result: Plan) -> str:
@@ -462,22 +444,6 @@ def plan_tables(result: Plan) -> str:
         empty = "" if designs.notna().all(axis=None) else " (empty: none reaches the right order)"
         parts.append(f"cheapest{empty}:\n{formatted(designs)}" if len(designs) else "")
     return "".join(parts)
-
-
-def race_sentences(result: Race) -> list[str]:
-    """The verdict on each pair, and the users that it took."""
-    rows, n_users = result.frame.to_dict("records"), result.settings["n_users"]
-    scope = f"on {metric(result.settings['metric']).label}"
-    verdicts = [_verdict(row, _confidence_of(result), scope) for row in rows]
-    return [
-        f"{verdict}, by {row['users']:,} of {n_users:,} users."
-        for verdict, row in zip(verdicts, rows, strict=True)
-    ]
-
-
-def race_costs(result: Race) -> str:
-    """The scores that each recommender took."""
-    return f"\n{formatted(result.costs)}"
 
 
 def alarm_sentences(result: Audit) -> list[str]:
@@ -676,7 +642,6 @@ PRINTED: dict[type[Result], Printed] = {
         table=plan_tables,
         order=("sentences", "promises", "table"),
     ),
-    Race: Printed(sentences=race_sentences, table=race_costs),
     Orders: Printed(shown=orders_table),
     Audit: Printed(sentences=alarm_sentences, promises=audit_findings, table=audit_checks),
     Published: Printed(
