@@ -337,6 +337,27 @@ def test_runs_that_are_refused(change, message):
         broken(change)
 
 
+def test_queries_ranked_within_blocks_are_named_and_estimated_without_ranges():
+    n, size = 1200, 200
+    rng = np.random.default_rng(1)
+    embedded = rng.normal(size=(n, 12))
+    scores = embedded @ (embedded + 1.1 * rng.normal(size=(n, 12))).T
+    blocks = [range(q // size * size, q // size * size + size) for q in range(n)]
+    run = {q: dict(zip(block, scores[q, block], strict=True)) for q, block in enumerate(blocks)}
+    for corpus_size in (n, 2 * n):
+        with pytest.raises(ValueError, match=r"6 blocks of documents .* identification=False"):
+            sm.readers.ranx(run, {q: q for q in run}, corpus_size=corpus_size)
+    cut_run = {q: dict(list(run[q].items())[: 10 + q % 2]) for q in run}
+    with pytest.raises(ValueError, match="must rank the whole sub-corpus for each query, got 10"):
+        sm.readers.ranx(cut_run, {q: next(iter(cut_run[q])) for q in run} | {0: 0}, corpus_size=66)
+    rows = [(q, d, s, d == q) for q, values in run.items() for d, s in values.items()]
+    frame = pd.DataFrame(rows, columns=["user", "item", "score", "relevant"])
+    log = sm.read_log(sm.readers.from_scores(frame), n_items=n)
+    estimate = sm.estimate(log, ["rr"], identification=False).frame["estimate"].item()
+    ranks = (scores > scores.diagonal()[:, None]).sum(axis=1) + 1
+    assert estimate == pytest.approx((1 / ranks).mean(), abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -250,6 +250,6 @@ def refuse_batch(n_columns: int, targets: IntArray) -> None:
         raise ValueError(
             f"scores must not be those of a batch, got {n_columns:,} rows and columns, with the "
             "diagonal relevant: the items of a batch are one sample for all its rows, so read them "
-            "with item ids, by readers.ranx with corpus_size; if these are all items, say "
-            f"n_items={n_columns}"
+            "with item ids, by readers.from_scores, and estimate with identification=False; if "
+            f"these are all items, say n_items={n_columns}"
         )

@@ -93,6 +93,7 @@ def sub_corpus(
     codes, documents = pd.factorize(rows["document"])
     size, *larger = _corpus_sizes(corpus_size, len(documents), source)
     queries = pd.unique(rows["query"])
+    _check_lists(rows.assign(document=codes), [size, *larger], len(documents), source)
     _check_answered(queries, relevant, source)
     is_kept = _is_kept(documents, relevant, kept, source)
     is_answered = relevant["query"].isin(queries)
@@ -136,12 +137,27 @@ def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: st
             f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
             f"{sizes[0]:,}"
         )
-    if sizes == [n_documents]:
-        raise ValueError(
-            f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with all "
-            "documents ranked the reported metrics are exact"
-        )
     return sizes
+
+
+def _check_lists(rows: pd.DataFrame, sizes: list[int], n_documents: int, source: str) -> None:
+    """Refuse runs that rank the whole corpus, or an own block of documents for some queries."""
+    lists = rows.groupby(["system", "query"], sort=False, observed=True)["document"]
+    if len(rows) == lists.ngroups * n_documents:
+        if sizes == [n_documents]:
+            raise ValueError(
+                f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with "
+                "all documents ranked the reported metrics are exact"
+            )
+        return
+    blocks = {frozenset(codes) for _, codes in lists}
+    if 1 < len(blocks) < rows["query"].nunique() and sum(map(len, blocks)) == n_documents:
+        raise ValueError(
+            f"{source} must rank one sub-corpus for all queries, got {len(blocks):,} blocks of "
+            "documents with none in common, as where each query is ranked among the others of its "
+            "batch: readers.from_scores reads these, and estimate takes them with "
+            "identification=False"
+        )
 
 
 def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
