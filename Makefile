@@ -22,7 +22,6 @@
 #   make test-kernel  the numerical tests on another kernel, with the digits they show compared
 #                   with those in _build/shown (remove it after a change; KERNEL=Haswell)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
-#   make conformance  forty cases on the evaluators of these libraries, anew
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
 #   make release-check  build what is published into _build/dist, and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
@@ -53,7 +52,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers conformance test-graphs chapter lab serve lint sync ranks benchmark-ranks neural-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks neural-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -110,10 +109,6 @@ test-lowest: .venv-lowest/installed
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/installed
 	.venv-peers/bin/python -m pytest tests/peers $(ARGS)
-
-# The libraries of this environment; the module says how the others were installed.
-conformance: .venv-peers/installed
-	.venv-peers/bin/python -m sampled_book.experiments.conformance $(ARGS)
 
 # PyTorch for these libraries is gigabytes, and newer than the one that RecBole takes.
 test-graphs: .venv-graphs/installed

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import metadata
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import yaml
 from sphinx.util.rst import escape
 
-from sampled_book.experiments import conformance
 from sampled_metrics import cli
 
 
@@ -28,10 +26,6 @@ def add_pages(folder: Path) -> None:
     if commands.exists():
         text = commands.read_text(encoding="utf-8")
         commands.write_text(text + command_sections(), encoding="utf-8")
-    cases = folder / "book" / "library" / "conformance.md"
-    if cases.exists():
-        text = cases.read_text(encoding="utf-8")
-        cases.write_text(with_results(text), encoding="utf-8")
 
 
 def outline(folder: Path) -> str:
@@ -98,46 +92,6 @@ def command_sections() -> str:
         + "\n```\n"
         for name, parser in cli._parser().commands.items()
     )
-
-
-#: Where on its page a table of other libraries' results is written, and the kinds of cases in it.
-RESULTS = "% results:"
-#: Where on that page the lines of the libraries' source are listed.
-SOURCES = "% sources"
-
-
-def with_results(text: str) -> str:
-    """Replace each line of :data:`RESULTS` by the table of the kinds of cases that it names.
-
-    The line of :data:`SOURCES` becomes a folded list of links for each library.
-    """
-    bundled = conformance.bundled()
-    versions = bundled.groupby("library")["version"].first()
-    cells = conformance.by_kind(bundled)
-
-    def table(line: re.Match[str]) -> str:
-        kinds = [kind.strip() for kind in line[1].split(",")]
-        rows = [["Library", *(kind.capitalize() for kind in kinds)], [":---"] * (len(kinds) + 1)]
-        rows += [
-            [f"{library} {versions[library]}", *cells.loc[library, kinds]]
-            for library in cells.index
-        ]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-    lines = [":::{dropdown} The lines in each library's source"]
-    for library, rows in conformance.sources().groupby("library", sort=False):
-        lines.append(f"- {library} {versions[library]}")
-        lines += [f"  - {_source(row)}" for row in rows.itertuples()]
-    lines.append(":::")
-    text = re.sub(rf"(?m)^{SOURCES}$", lambda _: "\n".join(lines), text)
-    return re.sub(rf"(?m)^{RESULTS}(.*)$", table, text)
-
-
-def _source(row: Any) -> str:
-    """A link to a line of source, or the reason why there is none."""
-    if row.source:
-        return f"[{row.behaviour}]({row.source})"
-    return f"{row.behaviour}: no line, because {row.reason}"
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -92,8 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
     0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
-    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``, or
-    for a value that differs in ``conformance``.
+    returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``.
 
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
@@ -280,22 +279,6 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     paths = write_example(arguments.folder, arguments.seed)
     line = f"{arguments.folder}: {', '.join(path.name for path in paths)}"
     print(textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False))
-
-
-def _conformance(arguments: argparse.Namespace, files: OutputFiles) -> int:
-    from .conformance import conformance, evaluator
-    from .report.text import formatted
-
-    sys.path.insert(0, os.getcwd())  # the evaluator may lie in the user's folder
-    output_path = None if arguments.output is None else files.add(Path(arguments.output))
-    table = conformance(evaluator(arguments.evaluator))
-    if output_path is None:
-        print(table.drop(columns="error").to_string(index=False, na_rep="", float_format="%.6g"))
-        print(", ".join(f"{n} {result}" for result, n in table["result"].value_counts().items()))
-    else:
-        suffix = Path(arguments.output).suffix.lower()
-        output_path.write_text(formatted(table, SUFFIXES.get(suffix, "csv")), encoding="utf-8")
-    return int((table["result"] == "differs").any())
 
 
 def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
@@ -506,7 +489,7 @@ def _parser() -> _Parser:
         parsers[name].set_defaults(run=command.run)
         add = partial(options.add_option, parsers[name])
         command.add_options(add)
-        if name not in ("example", "conformance", "doctor"):
+        if name not in ("example", "doctor"):
             add("--quiet", "show no progress")
     return parser
 
@@ -608,14 +591,6 @@ COMMANDS = {
         "They are factors, a training set, held-out items, negatives and a log.",
         "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
         "--n-negatives 50 --no-replacement",
-    ),
-    "conformance": _Command(_conformance, options.conformance_options,
-        "Try an evaluator of rankings on forty small cases with exact answers.",
-        "The cases are ties, constant scores, cut-offs beyond the list, missing and repeated "
-        "candidates, and scores that are no numbers. The function is called as f(scores, items, "
-        "relevant, metric), with a list for each user, and returns the mean over users. The exit "
-        "status is 1 if a value differs from the answer and from every known convention.",
-        "sampled-metrics conformance sampled_metrics.conformance:exact",
     ),
     "doctor": _Command(_doctor, lambda add: None,
         "Print what a report of a bug needs: versions, linear algebra, threads.",

@@ -194,11 +194,6 @@ def example_options(add: partial[None]) -> None:
     add("--seed", "default: 1", type=_whole, default=1, action="store")
 
 
-def conformance_options(add: partial[None]) -> None:
-    add("EVALUATOR", "MODULE:FUNCTION, from this folder or from what is installed")
-    add("-o,--output OUTPUT", "write the table, with the errors, to a .csv, .json or .md file")
-
-
 def _log_options(add: partial[None], *, plan: bool = False) -> None:
     """The options of every command that reads a log."""
     if plan:

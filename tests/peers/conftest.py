@@ -27,7 +27,7 @@ NEWER = {"test_lenskit.py", "test_lightning.py", "test_ogb.py", "test_pykeen.py"
 NEWER |= {"test_sentence_transformers.py"}
 #: Each other file is run by `make test-peers` alone, so that no library is skipped in silence.
 OLDER = {file.name for file in Path(__file__).parent.glob("test_*.py")} - NEWER
-collect_ignore = sorted(NEWER if find_spec("recbole") else OLDER - {"test_conformance.py"})
+collect_ignore = sorted(NEWER if find_spec("recbole") else OLDER)
 
 
 def pytest_configure(config: pytest.Config) -> None:
