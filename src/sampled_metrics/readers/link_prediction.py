@@ -28,6 +28,7 @@ def link_prediction(
     y_pred_neg: Any,
     *,
     filtered: Any = None,
+    historical: Any = None,
     n_items: ArrayLike | None = None,
     recommender: str = "recommender",
 ) -> pd.DataFrame:
@@ -40,11 +41,15 @@ def link_prediction(
     y_pred_neg : array_like or tensor, shape (n_edges, m) or (m,), or list of n_edges lists
         Scores of the negatives of each edge, as for the MRR of OGB and TGB; lists may differ in
         length. A single row is shared by all edges, as for OGB's Hits@k.
-    filtered : array_like or tensor of bool, shape (n_edges, m), optional
+    filtered : array_like or tensor of bool, shape (n_edges, m), or list of n_edges lists, optional
         True for negatives that are edges, and so not candidates.
+    historical : as `filtered`, or int or array_like of int, shape (n_edges,), optional
+        True for earlier partners of the source, of which up to half of TGB's lists consist, or
+        their number if they are the first ones of each list, as TGB's are. They are not uniform,
+        so only the other negatives are used: the log is about nodes that are no earlier partners.
     n_items : int or array_like of int, shape (n_edges,), optional
-        Candidates of each edge: the nodes left after filtering, the true one included. If omitted,
-        tell :func:`~.read_log`.
+        Candidates of each edge: the nodes left after filtering, and without earlier partners where
+        these are left out, the true one included. If omitted, tell :func:`~.read_log`.
     recommender : str
 
     Returns
@@ -59,7 +64,8 @@ def link_prediction(
     Raises
     ------
     ValueError
-        If shapes do not match, a score is NaN or not a number, or an edge has no negative.
+        If shapes do not match, a score is NaN or not a number, or an edge has no negative that is
+        used.
 
     See Also
     --------
@@ -88,16 +94,24 @@ def link_prediction(
         raise ValueError(f"y_pred_pos must have shape (n_edges,), got {positives.shape}")
     lists = _negatives(y_pred_neg)
     if isinstance(lists, np.ndarray) and lists.ndim == 1:
-        if filtered is not None:
-            raise ValueError("filtered must be omitted where all edges share their negatives")
+        for name, mask in (("filtered", filtered), ("historical", historical)):
+            if mask is not None:
+                raise ValueError(f"{name} must be omitted where all edges share their negatives")
         columns, is_shared = _among_shared(positives, lists), positives.size > 1
     else:
         if len(lists) != positives.size:
             raise ValueError(
                 f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        mask = _mask(filtered, lists)
-        columns, is_shared = _among_own(positives, lists, mask), _is_shared(lists, mask)
+        mask = None if filtered is None else _mask(filtered, lists, "filtered")
+        if historical is not None:
+            is_partner = _mask(_first(historical, lists), lists, "historical")
+            mask = is_partner if mask is None else list(map(np.logical_or, mask, is_partner))
+        if isinstance(lists, list) and mask is not None:
+            lists, mask = [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
+        is_left_out = None if mask is None else np.asarray(mask)
+        columns = _among_own(positives, lists, is_left_out)
+        is_shared = _is_shared(lists, is_left_out)
     frame = pd.DataFrame(
         {"recommender": recommender, "user": np.arange(positives.size)} | columns,
     )
@@ -168,17 +182,37 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
     return scores
 
 
-def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np.bool_] | None:
-    if filtered is None:
-        return None
-    mask = on_host(filtered)
-    shape = lists.shape if isinstance(lists, np.ndarray) else "lists of different lengths"
-    if mask.dtype != bool or mask.shape != shape:
+def _first(historical: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> Any:
+    """A mask of the first negatives of each list, if their number is given; else the mask."""
+    try:
+        numbers = on_host(historical)
+    except ValueError:  # masks of unequal length
+        return historical
+    if numbers.ndim > 1 or numbers.dtype.kind not in "iuf":
+        return historical
+    numbers = integers(numbers, "historical", 0)
+    if numbers.shape not in ((), (len(lists),)):
         raise ValueError(
-            f"filtered must be True or False for each of y_pred_neg, {shape}, got {mask.dtype} of "
-            f"shape {mask.shape}"
+            f"historical must be one number or one for each of {len(lists)} edges, got shape "
+            f"{numbers.shape}"
         )
-    return mask
+    numbers = np.broadcast_to(numbers, len(lists))
+    return [np.arange(len(row)) < n for row, n in zip(lists, numbers, strict=True)]
+
+
+def _mask(
+    values: Any, lists: NDArray[Any] | list[NDArray[Any]], name: str
+) -> list[NDArray[np.bool_]]:
+    """One mask for each list."""
+    rows = fetched(values)
+    masks = [on_host(row) for row in rows] if np.iterable(rows) else []
+    sizes = [row.shape for row in lists]
+    if [row.shape for row in masks] != sizes or any(row.dtype != bool for row in masks):
+        raise ValueError(
+            f"{name} must be True or False for each of y_pred_neg, in lists as long as its own, "
+            f"got {as_written(values)}"
+        )
+    return masks
 
 
 def _among_shared(positives: NDArray[Any], shared: NDArray[Any]) -> dict[str, IntArray]:

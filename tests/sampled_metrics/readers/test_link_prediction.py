@@ -48,6 +48,49 @@ def test_counts_equal_those_by_hand(data, n_edges, m):
     assert rows_of(link_prediction(positives, kept_scores)) == by_hand(positives, kept_scores)
 
 
+def test_earlier_partners_are_left_out():
+    rng = np.random.default_rng(6)
+    positives, table = rng.integers(0, 9, 50), rng.integers(0, 9, (50, 7))
+    number = rng.integers(0, 6, 50)
+    is_partner, is_filtered = np.arange(7) < number[:, None], np.arange(7) == 5
+    mask = is_partner | is_filtered
+    ragged = [row[: 6 + i % 2] for i, row in enumerate(table)]
+    ragged_mask = [row[: 6 + i % 2] for i, row in enumerate(is_partner)]
+    expected = by_hand(positives, [row[n:] for row, n in zip(table, number, strict=True)])
+    for historical in (number, is_partner, Tensor(number), is_partner.tolist()):
+        assert rows_of(link_prediction(positives, table, historical=historical)) == expected
+    both = link_prediction(
+        positives, table, historical=number, filtered=np.tile(is_filtered, (50, 1))
+    )
+    kept = [row[~left_out] for row, left_out in zip(table, mask, strict=True)]
+    assert rows_of(both) == by_hand(positives, kept)
+    expected = by_hand(positives, [row[n:] for row, n in zip(ragged, number, strict=True)])
+    for historical in (number, ragged_mask):
+        assert rows_of(link_prediction(positives, ragged, historical=historical)) == expected
+
+
+def test_intervals_without_earlier_partners_hold_the_exact_value():
+    rng = np.random.default_rng(7)
+    n, m, n_past = 2000, 60, 25
+    positives = rng.normal(3, 1, 800)
+    scores = rng.normal(size=(800, n - 1))
+    scores[:, :n_past] += 2.5  # partners come first, and 20 of them are in each list
+    lists = [
+        np.r_[rng.choice(row[:n_past], 20, False), rng.choice(row[n_past:], m - 20, False)]
+        for row in scores
+    ]
+    above = (scores[:, n_past:] > positives[:, None]).sum(axis=1)
+    exact = {"rr": (1 / (above + 1)).mean(), "auc": 1 - above.mean() / (n - 1 - n_past)}
+    frames = {}
+    for historical in (20, None):
+        rows = link_prediction(positives, lists, historical=historical)
+        log = read_log(rows, n_items=n - n_past, replacement=False)
+        frames[historical] = estimate(log, list(exact)).frame.set_index("metric")
+    for name, value in exact.items():
+        assert frames[20]["possible_low"][name] <= value <= frames[20]["possible_high"][name]
+    assert frames[None]["possible_high"]["auc"] < exact["auc"]
+
+
 def test_many_edges_are_counted_some_at_a_time(monkeypatch):
     rng = np.random.default_rng(4)
     positives, table = rng.integers(0, 9, 50), rng.integers(0, 9, (50, 7))
@@ -91,6 +134,11 @@ def test_a_log_of_filtered_candidates_has_sizes_of_its_own():
         ([1.0], [[1.0]], {"filtered": [[True]]}, "got none for edge 0"),
         ([1.0], [[1.0]], {"filtered": [[1]]}, "filtered must be True or False for each"),
         ([1.0], [1.0], {"filtered": [True]}, "filtered must be omitted where all edges share"),
+        ([1.0], [1.0], {"historical": 1}, "historical must be omitted where all edges share"),
+        ([1.0], [[1.0]], {"historical": 1}, "a negative for each edge, got none for edge 0"),
+        ([1.0], [[1.0]], {"historical": [1, 2]}, "one number or one for each of 1 edges"),
+        ([1.0], [[1.0]], {"historical": -1}, "historical must be >= 0, got -1"),
+        ([1.0], [[1.0]], {"historical": [[1]]}, "historical must be True or False for each"),
         ([1.0], [[1.0]], {"n_items": [5, 6]}, "one number or one for each of 1 edges"),
         ([1.0], [[1.0]], {"n_items": 1}, "n_items must be >= 2, got 1"),
     ],
