@@ -6,9 +6,7 @@ Ten pairs of real recommenders, each with its own metric, negatives and users. T
 ranks, scaled to one catalogue size, are the population: an evaluation draws users from it with
 replacement, and negatives for each recommender, with replacement too. `plan` is asked twice: with
 the true ranks, and with one evaluation of the same size as a pilot log. It promises the probability
-of the right order by the bias-variance estimator, and the largest share of evaluations in which any
-method can decide at 95% confidence under the assumptions `PLANNED`. `compare` then judges each
-evaluation.
+of the right order by the bias-variance estimator. `compare` then judges each evaluation.
 `tests/sampled_book/test_promises.py` holds what the documentation says of it against the file.
 """
 
@@ -29,8 +27,6 @@ from sampled_metrics.log.compact import Log
 
 FILE = Path(__file__).with_name("plans.csv")
 ESTIMATOR = "bias-variance"
-#: The assumptions that the limits of a plan are for. `compare` also tries limits on the steepness.
-PLANNED = ("none", "decreasing at the top")
 
 
 class Setting(NamedTuple):
@@ -93,8 +89,8 @@ def drawn(
     )
 
 
-def promised(setting: Setting, data: Any, *protocol: sm.Protocol) -> tuple[float, float]:
-    """The probability of the right order, and the limit on decided evaluations, both as shares."""
+def promised(setting: Setting, data: Any, *protocol: sm.Protocol) -> float:
+    """The probability of the right order."""
     plan = sm.plan(
         data,
         setting.metric,
@@ -103,8 +99,7 @@ def promised(setting: Setting, data: Any, *protocol: sm.Protocol) -> tuple[float
         estimators=ESTIMATOR,
         max_negatives=setting.negatives,
     )
-    probability = float(plan.frame.set_index("estimator").at[ESTIMATOR, "probability"])
-    return probability, float(plan.limits["most_decided"].max())
+    return float(plan.frame.set_index("estimator").at[ESTIMATOR, "probability"])
 
 
 def judged(setting: Setting, log: Log, better: str) -> dict[str, bool]:
@@ -113,11 +108,9 @@ def judged(setting: Setting, log: Log, better: str) -> dict[str, bool]:
     decided = row["warrant"] != ""
     ahead = setting.first if row["estimate"] > 0 else setting.second
     named = str(row["verdict"]).startswith(f"{better} ")
-    is_theorem, gentle = row["warrant"] == "theorem", row["assumption"] in PLANNED
     return {
         "right order": ahead == better,
-        "theorem": is_theorem and gentle,
-        "steepness": is_theorem and not gentle,
+        "theorem": row["warrant"] == "theorem",
         "track record": row["warrant"] == "track record",
         "wrong": decided and not named,
     }
@@ -139,32 +132,24 @@ def measured(setting: Setting, draws: int, seed: int) -> dict[str, object]:
         **setting._asdict(),
         "better": better,
         "ratio": exact[better] / min(exact.values()),
-        "order, true ranks": known[0],
-        "order, pilot log": fitted[0],
+        "order, true ranks": known,
+        "order, pilot log": fitted,
         "order, got": got["right order"],
-        "decided, true ranks": known[1],
-        "decided, pilot log": fitted[1],
-        "decided, got": got["theorem"],
-        "steepness, got": got["steepness"],
+        "theorem, got": got["theorem"],
         "track record, got": got["track record"],
         "wrong": got["wrong"],
     }
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The table as Markdown; a bound is rounded upwards, other shares to the nearest percent."""
+    """The table as Markdown; shares to the nearest percent."""
     heads = ["data", "pair (ratio of the exact metrics)", "metric", "negatives", "users"]
     heads += ["right order, plan from true ranks", "plan from a log", "compare"]
-    heads += ["decided at 95%, bound from true ranks", "bound from a log", "compare"]
-    heads += ["decided at 95%, steepness limited", "track record", "wrong"]
+    heads += ["decided by a theorem", "by track record", "wrong"]
     lines = [f"| {' | '.join(heads)} |", "| --- | --- | --- |" + " ---: |" * (len(heads) - 3)]
     for row in table.to_dict("records"):
         other = row["second"] if row["better"] == row["first"] else row["first"]
-        bounds = {"decided, true ranks", "decided, pilot log"}
-        shares = [
-            f"{np.ceil(100 * value - 1e-9) if name in bounds else round(100 * value):.0f}%"
-            for name, value in list(row.items())[8:]
-        ]
+        shares = [f"{value:.0%}" for value in list(row.values())[8:]]
         words = [row["data"], f"{row['better']} over {other} ({row['ratio']:.2f})", row["metric"]]
         words += [f"{row['negatives']:,}", f"{row['users']:,}", *shares]
         lines.append("| " + " | ".join(words) + " |")

@@ -224,7 +224,7 @@ def _plan(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .planning import plan
 
     log, table_path, page_path = _opened(arguments, files)
-    names = "n_items n_users max_negatives progress confidence budget"
+    names = "n_items n_users max_negatives progress confidence"
     names += " estimators" * bool(arguments.estimators)
     planned = plan(log, arguments.metric, **_given(arguments, names))
     if page_path is not None:
@@ -566,7 +566,7 @@ COMMANDS = {
     "plan": _Command(_plan, options.plan_options,
         "Find how many negatives or users an evaluation needs.",
         "Needed are as many as make the verdict on two recommenders right with the given "
-        "probability; the last row of each pair says what it costs to rank all items instead. The "
+        "probability; the last row of each pair is for ranking all items instead. The "
         "recommenders' true ranks are taken to be as evenly distributed as a log allows.",
         "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
         _LOG,

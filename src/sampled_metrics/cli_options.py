@@ -142,8 +142,6 @@ def plan_options(add: partial[None]) -> None:
     add("--estimators NAME...",
         "some of naive, rank estimate, monotone, bias-variance; default: all of them")
     add("--max-negatives M", "most negatives to consider; default: 1000")
-    add("--budget S", "scores that may be computed for each recommender: also show how they are "
-        "best divided into users and negatives")
 
 
 def rank_options(add: partial[None]) -> None:

@@ -400,14 +400,7 @@ class Comparison(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """The plan of :func:`~sampled_metrics.plan`, which documents the tables.
-
-    Attributes
-    ----------
-    designs : pandas.DataFrame
-        The cheapest evaluation of each kind that reaches the confidence.
-    limits : pandas.DataFrame
-        An upper bound on how often a pair gets a verdict with 95% confidence, whatever the method.
+    """The plan of :func:`~sampled_metrics.plan`, which documents the table.
 
     See Also
     --------
@@ -424,9 +417,6 @@ class Plan(Result):
     0  bias-variance                33             8
     1          exact              <NA>             9
     """
-
-    designs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    limits: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -140,13 +140,6 @@ class Verdict:
         z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
-    def needs_more_than(self, n_users: int, confidence: float = CONFIDENCE) -> bool:
-        """Whether `n_users` users of whole copies of the set are known not to be enough."""
-        if self.differences is None or self.z <= 0:
-            return self.z <= 0
-        copies = n_users // self.n_summed
-        return copies > 0 and self._with(copies)[0] < confidence
-
     def users(self, confidence: float = CONFIDENCE) -> int | None:
         """Fewest users like these for which `probability` reaches `confidence`, or None.
 
@@ -410,9 +403,6 @@ class PopulationPair:
                 )
             user_places = (first_users, second_users)
         return cls(metric, n_items, ranks, masses, user_places)
-
-    #: Relevant items per user.
-    n_relevant = 1
 
     @property
     def pool(self) -> int:

@@ -34,7 +34,6 @@ def test_plans_and_what_compare_says_are_those_of_the_file(plans):
     table = pd.read_csv(plans.FILE)
     text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
     assert plans.markdown(table) in text
-    assert (table["decided, got"] <= table["decided, true ranks"]).all()
     assert table["wrong"].sum() == 0
 
 
@@ -43,7 +42,7 @@ def test_a_plan_is_made_again_as_it_is_kept(plans):
     kept = pd.read_csv(plans.FILE).iloc[place]
     again = plans.measured(plans.SETTINGS[place], draws=1, seed=1)
     names = [name for name in again if name.endswith(("true ranks", "pilot log"))]
-    assert len(names) == 4
+    assert len(names) == 2
     np.testing.assert_allclose([again[n] for n in names], kept[names].astype(float), rtol=1e-3)
 
 

@@ -438,7 +438,6 @@ def test_ranks_may_count_from_zero(
             ],
             "--fixed-sample-size must be left out with an adaptive design",
         ),
-        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--budget", "0"], "--budget must"),
         (["example", "toy", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
         (
             ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 from math import comb, prod
-from operator import mul
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,20 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
+from sampled_metrics import Protocol, estimators, metric, planning
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
-from sampled_metrics.planning import ESTIMATORS, fitted
-from sampled_metrics.planning import pairs as pair_plans
-from sampled_metrics.planning.logs import rebinned
-from sampled_metrics.planning.pairs import EXACT
-from sampled_metrics.protocol import Adaptive, thinned
-from sampled_metrics.ranking.intervals import RankIntervals
+from sampled_metrics.planning import ESTIMATORS, EXACT, fitted
+from sampled_metrics.protocol import thinned
 from sampled_metrics.verdicts import PopulationPair, Verdict, verdict
 from tests.reference import exact_pmf
 
 
 def plan(*arguments, **options) -> pd.DataFrame:
-    """The table alone."""
-    return planning.plan_pair(*arguments, **options).frame
+    """The table alone, of two recommenders A and B."""
+    first, second, *others = arguments
+    return planning.plan({"A": first, "B": second}, *others, **options).frame
 
 
 def chances(
@@ -106,23 +103,6 @@ def test_ties_count_in_equal_parts_for_each_place() -> None:
     )
 
 
-def test_fewer_ranks_have_the_same_moments() -> None:
-    # The whole distribution against its condensed form: a smooth one with a heavy head.
-    n = 20_000
-    mass = np.arange(1, n + 1) ** -0.7
-    mass /= mass.sum()
-    grid = planning.rank_grid(n)
-    condensed = rebinned(mass, np.arange(1, n + 1), grid)
-    assert grid.size < 500
-    assert condensed.sum() == pytest.approx(1, abs=1e-12)
-    assert condensed @ grid == pytest.approx(mass @ np.arange(1, n + 1), rel=1e-12)
-    for name in ("recall@10", "ndcg@10", "ap", "auc"):
-        for m in (10, 100):
-            estimator = estimators.rank_estimate(metric(name), Protocol(n, m))
-            expected = mass @ estimator.expected(np.arange(1, n + 1))
-            assert condensed @ estimator.expected(grid) == pytest.approx(expected, rel=1e-3)
-
-
 def test_a_plan_takes_one_item_a_user() -> None:
     several = pd.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rank": [1, 2, 1]})
     with pytest.raises(ValueError, match="one relevant item for each user"):
@@ -165,24 +145,11 @@ def test_a_plan_takes_the_populations_of_recommenders(tmp_path: Path) -> None:
     populations = {"A": BETTER, "B": WORSE, "C": {4: 0.4, 400: 0.6}}
     protocol, options = Protocol(1_000, 100), {"estimators": "naive", "max_negatives": 20}
     planned = planning.plan(populations, "ndcg@10", protocol, 60, **options)
-    expected = planning.for_all(populations, "ndcg@10", protocol, 60, **options)
-    for name in ("frame", "designs", "limits"):
-        pd.testing.assert_frame_equal(getattr(planned, name), getattr(expected, name))
-    pair_frame = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, **options).frame
-    two = planning.plan({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, n_users=60, **options)
-    pd.testing.assert_frame_equal(two.frame.drop(columns=["first", "second"]), pair_frame)
+    two = planning.plan({"A": BETTER, "C": populations["C"]}, "ndcg@10", protocol, 60, **options)
+    pair_rows = planned.frame.query("first == 'A' and second == 'C'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(two.frame, pair_rows)
     planned.write(tmp_path / "plan.html")
     assert "60 users, 1,000 items, 100 negatives" in (tmp_path / "plan.html").read_text()
-
-
-def test_a_plan_takes_the_exact_ranks_of_recommenders() -> None:
-    no_ties, levels = np.zeros((2, 2), int), np.array([[0, 1], [0, 1]])
-    sets = {
-        name: RelevantSets(above, no_ties, levels, [40, 50])
-        for name, above in {"A": [[0, 5], [2, 9]], "B": [[3, 20], [4, 30]]}.items()
-    }
-    planned = planning.plan(sets, "ndcg@10", Protocol(52, 10), 30, estimators="naive")
-    assert planned.settings["max_negatives"] == 40
 
 
 @pytest.mark.parametrize(
@@ -219,15 +186,15 @@ def test_arguments_that_belong_to_other_data(
 def test_recommenders_without_an_order_are_left_out() -> None:
     ranks = {"A": {1: 1.0}, "B": {1: 1.0}, "C": {5: 1.0}}
     with pytest.warns(UserWarning, match="A and B have the same AP"):
-        table = planning.for_all(ranks, "ap", Protocol(50, 5), 5, estimators=["naive"]).frame
+        table = planning.plan(ranks, "ap", Protocol(50, 5), 5, estimators=["naive"]).frame
     assert set(zip(table["first"], table["second"], strict=True)) == {("A", "C"), ("B", "C")}
     with (
         pytest.warns(UserWarning, match="A and B"),
         pytest.raises(ValueError, match="all recommenders have the same AP"),
     ):
-        planning.for_all({"A": {1: 1.0}, "B": {1: 1.0}}, "ap", Protocol(50, 5), 5)
+        planning.plan({"A": {1: 1.0}, "B": {1: 1.0}}, "ap", Protocol(50, 5), 5)
     with pytest.raises(ValueError, match="two recommenders or more, got 1"):
-        planning.for_all({"A": {1: 1.0}}, "ap", Protocol(50, 5), 5)
+        planning.plan({"A": {1: 1.0}}, "ap", Protocol(50, 5), 5)
 
 
 def test_arrays_are_drawn_as_pairs() -> None:
@@ -278,10 +245,8 @@ def test_probability_is_the_share_of_right_verdicts_of_simulated_evaluations(nam
         differences.append(first_values.mean(axis=1) - second_values.mean(axis=1))
     # Sums that are equal in whole numbers differ by rounding.
     difference = np.concatenate(differences)
-    ties = np.abs(difference) < 1e-12
     share = (right * difference >= 1e-12).mean()
     assert table["probability"][0] == pytest.approx(share, abs=0.03)
-    assert table["ties"][0] == pytest.approx(ties.mean(), abs=0.01)
     assert 0.55 < share < 0.995  # or nothing is shown
 
 
@@ -444,26 +409,6 @@ def test_shares_of_users_drawn_at_random_by_simulation() -> None:
             )
 
 
-def test_a_plan_tells_ties_from_right_verdicts() -> None:
-    # One user in a thousand has an item that few negatives can push out of the sampled top ten.
-    first, second = {2: 0.999, 400: 0.001}, {2: 0.998, 400: 0.002}
-    table = plan(first, second, metric("recall@10"), Protocol(1_000, 20), 30, estimators=["naive"])
-    loss_probability = sum(exact_pmf(1_000, 20, 400, True)[10:])
-    first_pmf, second_pmf = (
-        [comb(30, k) * p**k * (1 - p) ** (30 - k) for k in range(31)]
-        for p in (loss_probability / 1_000, loss_probability / 500)
-    )  # users who have lost their item
-    assert table["ties"][0] == pytest.approx(float(sum(map(mul, first_pmf, second_pmf))))
-    right = sum(
-        p * q for (i, p), (j, q) in product(enumerate(first_pmf), enumerate(second_pmf)) if i < j
-    )
-    assert table["probability"][0] == pytest.approx(float(right))
-    users = int(table["users_needed"][0])
-    samples = with_negatives(1_000, 20)
-    fewer, enough = chances((first, second), "recall@10", samples, [users - 1, users], "naive")
-    assert fewer < 0.95 <= enough
-
-
 def test_gamma_follows_the_users_that_are_needed() -> None:
     arguments = BETTER, WORSE, metric("ndcg@10"), Protocol(1_000, 100)
     needed_at_5, needed_at_5000 = (
@@ -498,114 +443,6 @@ def test_the_confidence_is_kept_by_every_later_step() -> None:
     assert min(chances((first, second), "ap", samples, [10**4], "naive")) >= 0.95
 
 
-def of_sets(ranks: list[list[int]], n: int) -> RelevantSets:
-    """Sets without ties from the true ranks of their items."""
-    true = np.array(ranks)
-    size = true.shape[1]
-    above = true - np.arange(1, size + 1)
-    levels = np.tile(np.arange(size), (len(true), 1))
-    return RelevantSets(above, np.zeros_like(above), levels, np.full(len(true), n - size))
-
-
-@pytest.mark.parametrize("name", ["ap", "ndcg@2", "recall@2"])
-def test_sets_have_the_mean_and_variance_of_all_their_samples(name: str) -> None:
-    # Two users with two items and one with three; every user, and every pair of samples.
-    n, m, chosen_metric = 8, 2, metric(name)
-    first, second = [[[1, 4], [2, 7]], [[1, 2, 8]]], [[[3, 4], [1, 8]], [[4, 5, 6]]]
-
-    def reported(ranks: list[int]) -> list[float]:
-        irrelevant = [r for r in range(1, n + 1) if r not in ranks]
-        return [
-            chosen_metric.of_set(
-                [j + sum(s < r for s in drawn) for j, r in enumerate(ranks, 1)], m + 3
-            )
-            for drawn in combinations(irrelevant, m)
-        ]
-
-    pairs = [(a, b) for lists, other_lists in zip(first, second, strict=True)
-             for a, b in zip(lists, other_lists, strict=True)]  # fmt: skip
-    differences = [[x - y for x, y in product(reported(a), reported(b))] for a, b in pairs]
-    mean = np.mean([np.mean(values) for values in differences])
-    square = np.mean([np.mean(np.square(values)) for values in differences])
-    sets = [[of_sets(ranks, n) for ranks in lists] for lists in (first, second)]
-    pair = pair_plans._pair(*sets, chosen_metric, Protocol(n, m, replacement=False))
-    verdicts = pair_plans._Verdicts(pair, "naive", Protocol(n, m, replacement=False))
-    pair_verdict = verdicts(m, 7)
-    assert pair_verdict.expected == pytest.approx(mean, abs=1e-12)
-    assert pair_verdict.sd == pytest.approx(np.sqrt((square - mean**2) / 7))
-    exact = np.array([chosen_metric.of_set(a) - chosen_metric.of_set(b) for a, b in pairs])
-    assert pair_verdict.exact == pytest.approx(exact.mean())
-    full = pair.exact(7)
-    assert full.sd == pytest.approx(exact.std() / np.sqrt(7))
-    # Users, and 2 or 3 items each beside the negatives.
-    table = plan(*sets, chosen_metric, Protocol(n, m, replacement=False), 9, estimators="naive")
-    assert set(table["scores_by_negatives"].dropna()) <= {21 + 9 * k for k in range(1, 6)} | {72}
-
-
-def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
-    rng = np.random.default_rng(SEED)
-    first, second = rng.integers(1, 40, 60), rng.integers(1, 80, 60)
-    intervals = [RankIntervals(r - 1, 0 * r, np.full(60, 100)) for r in (first, second)]
-    arguments = metric("ndcg@10"), Protocol(100, 20, replacement=False)
-    of_arrays = pair_plans._pair(first, second, *arguments)
-    of_intervals = pair_plans._pair(*intervals, *arguments)
-    assert of_intervals.difference == pytest.approx(of_arrays.difference)
-    for name in ESTIMATORS:
-        one, two = (pair_plans._Verdicts(pair, name, arguments[1])(20, 50)
-                    for pair in (of_arrays, of_intervals))  # fmt: skip
-        assert (two.expected, two.sd) == pytest.approx((one.expected, one.sd), rel=1e-9)
-        assert two.probability == pytest.approx(one.probability, abs=0.01)
-    # Ties are in random order: the two places of an item are as two users with one each.
-    tied = RankIntervals(np.zeros(2, int), np.ones(2, int), np.full(2, 9))
-    untied = RankIntervals(np.array([0, 1]), np.zeros(2, int), np.full(2, 9))
-    rival = RankIntervals(np.full(2, 5), np.zeros(2, int), np.full(2, 9))
-    spread = [pair_plans._pair(one, rival, metric("ap"), Protocol(9, 4)).difference
-              for one in (tied, untied)]  # fmt: skip
-    assert spread[0] == pytest.approx(spread[1])
-
-
-def test_sets_must_be_of_the_same_users() -> None:
-    two_users, one_user = of_sets([[1, 4], [2, 7]], 8), of_sets([[3, 4]], 8)
-    protocol = Protocol(8, 2, replacement=False)
-    with pytest.raises(ValueError, match=r"same users, .* \[\(2, 2\)\] and \[\(1, 2\)\]"):
-        plan(two_users, one_user, "ap", protocol, 5)
-    with pytest.raises(ValueError, match="second must be RankIntervals or RelevantSets as the oth"):
-        plan(two_users, [3, 4], "ap", protocol, 5)
-    with pytest.raises(ValueError, match="n_relevant = 1, since the rankings"):
-        plan(two_users, two_users, "ap", replace(protocol, n_relevant=2), 5)
-    with pytest.raises(ValueError, match="exact must not be 0"):
-        plan(two_users, two_users, "ap", protocol, 5)
-
-
-def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
-    arguments = BETTER, WORSE, metric("ndcg@10")
-    names = ["rank estimate", "bias-variance"]
-    table = plan(
-        *arguments, Protocol(1_000, 20), 50, estimators=names, max_negatives=50, budget=1_500
-    )
-    for name in names:
-        tried = {
-            m: chances(
-                arguments[:2], "ndcg@10", with_negatives(1_000, m), [1_500 // (m + 1)], name
-            )[0]
-            for m in pair_plans.steps(50)
-        }
-        surest = max(tried, key=tried.__getitem__)
-        row = table.set_index("estimator").loc[name]
-        assert row["best_negatives"] == surest
-        assert row["best_users"] == 1_500 // (surest + 1)
-        assert row["best_probability"] == pytest.approx(tried[surest])
-    exact = table.iloc[-1]
-    assert exact["best_users"] == 1
-    assert exact["best_probability"] == pytest.approx(PopulationPair.of(
-        *arguments, Protocol(1_000, 20)).exact(1).probability)  # fmt: skip
-    unaffordable = plan(
-        *arguments, Protocol(1_000, 20), 50, estimators=names, max_negatives=20, budget=1
-    )
-    assert unaffordable[["best_negatives", "best_users", "best_probability"]].isna().all(axis=None)
-    assert "best_users" not in plan(*arguments, Protocol(1_000, 20), 50, estimators="naive")
-
-
 def test_counts_of_scores() -> None:
     table = plan(BETTER, WORSE, metric("ap"), Protocol(1_000, 100), 50).set_index("estimator")
     assert table.loc[EXACT, "scores_by_negatives"] == 50 * 1_000
@@ -618,13 +455,12 @@ def test_counts_of_scores() -> None:
 def test_ranking_all_items_needs_users_too() -> None:
     # 1 where the first wins and -1 where it loses: a coin with probability 0.6.
     first, second = [1] * 3 + [100] * 2, [100] * 3 + [1] * 2
-    exact, ties = zip(*(
+    exact = [
         plan(first, second, metric("recall@1"), Protocol(100, 10), users, max_negatives=1)
-        .iloc[-1][["probability", "ties"]] for users in (5, 500)
-    ), strict=True)  # fmt: skip
+        .iloc[-1]["probability"] for users in (5, 500)
+    ]  # fmt: skip
     # At least three of five, which cannot be level.
     assert exact[0] == pytest.approx(sum(comb(5, k) * 0.6**k * 0.4 ** (5 - k) for k in (3, 4, 5)))
-    assert ties[0] == pytest.approx(0, abs=1e-12)
     assert exact[1] > 0.999
 
 
@@ -654,17 +490,11 @@ def test_without_replacement_there_are_no_more_negatives_than_other_items() -> N
         ({1: 0.5}, {2: 1.0}, "first must hold probabilities that sum to 1"),
         ({1: -0.5, 2: 1.5}, {2: 1.0}, "first must hold probabilities that sum to 1"),
         ({1: 1.0}, {101: 1.0}, "ranks of second must be <= 100"),
-        ([1, 2], [2, 1], "exact must not be 0"),
     ],
 )
 def test_bad_distributions(first: object, second: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plan(first, second, metric("ap"), Protocol(100, 50), 5)  # type: ignore[arg-type]
-
-
-def found_by(n_users: int) -> Verdict:
-    estimator = estimators.naive(metric("ap"), Protocol(100, 5))
-    return verdict({1: 1.0}, {9: 1.0}, estimator, n_users=n_users)
 
 
 def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
@@ -677,9 +507,6 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
         PopulationPair.of(*populations, metric("ap"), Protocol(10**5, 5)).exact(10).users() > 10**15
     )
     assert table[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
-    row = pair_plans._row("naive", found_by(10), 2**40 + 1, users=10**12)
-    assert row.users_needed == 10**12
-    assert row.scores_by_users is None
     with pytest.raises(ValueError, match="n_users must be a whole number in"):
         plan(*populations, metric("ap"), Protocol(100, 5), 10**20)
 
@@ -731,149 +558,34 @@ def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> Non
         verdict([1], [2], estimators.naive("ap", Protocol(9, 4)), "ap")
 
 
-@pytest.mark.matrix
-def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
-    # Drawn user by user and round by round, each design as it is given, and one user less.
-    protocol = Protocol(1_000, 20)
-    planned = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 60, estimators="rank estimate")
-    designs = planned.designs.set_index("design")
-    assert designs["scores"].tolist() == sorted(designs["scores"])
-    rng, repetitions = np.random.default_rng(SEED), 20_000
-    gamma = estimators.default_gamma(60)
-    adaptive, fixed = designs.loc["adaptive"], designs.loc["fixed"]
-    design = Adaptive(1_000, int(adaptive["negatives"]), int(adaptive["most"]))
-    estimator = estimators.bias_variance("ndcg@10", design, gamma)
-    drawn_by, above_by = (array.tolist() for array in design.outcomes)
-    table = dict(zip(zip(drawn_by, above_by, strict=True), estimator.values, strict=True))
-    sample = replace(protocol, n_negatives=int(fixed["negatives"]))
-    rank_estimate = estimators.rank_estimate("ndcg@10", sample)
-
-    def drawn(mass_by_rank: dict[int, float], shape: tuple[int, int]) -> np.ndarray:
-        return rng.choice(list(mass_by_rank), p=list(mass_by_rank.values()), size=shape)
-
-    def right(values: list[np.ndarray]) -> float:
-        better_means, worse_means = (array.mean(axis=1) for array in values)
-        return float((better_means > worse_means + 1e-12).mean())
-
-    for n_dropped in (0, 1):
-        shape = (repetitions, int(adaptive["users"]) - n_dropped)
-        values, scores = [], 0.0
-        for mass_by_rank in (BETTER, WORSE):
-            negatives, above = design.draw(drawn(mass_by_rank, shape), rng)
-            codes = negatives * 1_000 + above
-            keys, inverse = np.unique(codes, return_inverse=True)
-            of_keys = np.array([table[divmod(int(key), 1_000)] for key in keys])
-            values.append(of_keys[inverse].reshape(shape))
-            scores += negatives.mean() / 2 + 0.5
-        share = right(values)
-        assert share > 0.945 if not n_dropped else share < 0.955
-        if not n_dropped:
-            assert adaptive["scores"] == pytest.approx(scores * shape[1], rel=0.02)
-        shape = (repetitions, int(fixed["users"]) - n_dropped)
-        ranks = [sample.draw(drawn(mass_by_rank, shape), rng) for mass_by_rank in (BETTER, WORSE)]
-        share = right([rank_estimate(array) for array in ranks])
-        assert share > 0.945 if not n_dropped else share < 0.955
-    assert fixed["scores"] == fixed["users"] * (fixed["negatives"] + 1)
-    exact = designs.loc["full ranking"]
-    assert exact["users"] == plan(BETTER, WORSE, "ndcg@10", protocol, 60)["users_needed"].iloc[-1]
-    assert exact["scores"] == exact["users"] * 1_000
-
-
-def test_a_fixed_number_is_the_cheapest_of_those_tried() -> None:
-    protocol = Protocol(300, 10, replacement=False)
-    first, second = {2: 0.3, 250: 0.7}, {30: 0.6, 250: 0.4}
-    designs = planning.plan_pair(
-        first, second, "recall@10", protocol, 80, estimators=["naive", "monotone"]
-    ).designs.set_index("design")
-    costs = []
-    for name, m in product(["naive", "monotone"], pair_plans.steps(299)):
-        fixed_protocol = replace(protocol, n_negatives=m)
-        users = verdict(first, second, name, "recall@10", fixed_protocol, n_users=80).users(0.95)
-        if users is not None and users <= 80:
-            costs.append(users * (m + 1))
-    assert designs.loc["fixed", "scores"] == min(costs)
-
-
-def test_designs_that_the_users_are_too_few_for() -> None:
-    planned = planning.plan_pair({3: 1.0}, {4: 0.9, 2: 0.1}, "ap", Protocol(500, 10), 2)
-    assert planned.designs.set_index("design")["scores"].isna().tolist() == [True, True, True]
-    assert "full ranking" in planned.summary()
-
-
 def test_a_plan_says_what_is_enough() -> None:
-    protocol, options = Protocol(1_000, 100), {"estimators": "rank estimate", "max_negatives": 200}
-    planned = planning.for_all({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, 60, **options)
-    best = planned.designs.query("design != 'full ranking'").iloc[0]
-    full = planned.frame.iloc[-1]
-    assert best["design"] == "adaptive"
-    assert planned.sentences[:-1] == [
-        f"A and B on NDCG@10: {best['users']} users with {best['negatives']} to {best['most']} "
-        f"negatives each reach the right order with probability 0.95 ({best['estimator']}, "
-        f"{best['scores']:,} scores), but only because its bias favours the better recommender "
-        "here; ranking all items takes "
-        f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
+    protocol, options = Protocol(1_000, 100), {"estimators": "rank estimate", "max_negatives": 20}
+    two = {"A": BETTER, "B": WORSE}
+    planned = planning.plan(two, "ndcg@10", protocol, 60, **options)
+    row, full = planned.frame.to_dict("records")
+    assert planned.sentences == [
+        f"A and B on NDCG@10: {row['users_needed']} users with 100 negatives each reach the right "
+        f"order with probability 0.95 (rank estimate, {row['scores_by_users']:,} scores); ranking "
+        f"all items takes {full['users_needed']} users ({full['scores_by_users']:,} scores)."
     ]
-    assert best["users"] < full["users_needed"]  # who samples knows less than who ranks all
-    sure = planning.plan_pair({1: 1.0}, {9: 1.0}, "auc", Protocol(100, 10), 500, estimators="naive")
-    assert "bias" not in sure.sentences[0]
-    too_few = planning.plan_pair(BETTER, WORSE, "ndcg@10", protocol, 2, **options)
-    assert too_few.sentences[:-1] == [
-        "NDCG@10: no evaluation of up to 2 users with up to 200 negatives reaches the right order "
-        "with probability 0.95; ranking all items takes "
-        f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
-    ]
-    assert "Take any method that names the wrong recommender" in too_few.sentences[-1]
-    assert too_few.sentences[-1].endswith(" Guessing reaches 5%.")
+    # Who samples knows less than who ranks all: fewer users are enough by a bias alone.
+    biased = planning.plan(two, "ndcg@10", protocol, 60, estimators="bias-variance")
+    assert biased.frame["users_needed"][0] < full["users_needed"]
+    assert "but only because its bias favours the better" in biased.sentences[0]
+    out_of_reach = planning.plan(two, "ndcg@10", protocol, 60, estimators="naive", max_negatives=9)
+    assert out_of_reach.sentences[0].startswith(
+        "A and B on NDCG@10: up to 9 negatives for 60 users, or 100 for any number of users, do "
+        "not reach the right order with probability 0.95; ranking all items takes "
+    )
     assert "Probabilities are for true ranks distributed as assumed; compare says" in " ".join(
-        too_few.summary().split()
+        planned.summary().split()
     )
 
 
-@pytest.mark.matrix
-def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
-    # As many users of each of two kinds as independence needs: pairing takes out the spread.
-    first, second = [2, 500] * 30, [4, 520] * 30
-    protocol = Protocol(1_000, 50)
-    paired = planning.plan_pair(first, second, "ap", protocol, 5_000, estimators="bias-variance")
-    independent = planning.plan_pair(
-        {2: 0.5, 500: 0.5}, {4: 0.5, 520: 0.5}, "ap", protocol, 5_000, estimators="bias-variance"
-    )
-    kinds = ["adaptive", "full ranking"]
-    users = [each.designs.set_index("design").loc[kinds, "users"] for each in (paired, independent)]
-    assert (users[0] < users[1]).all()
-    # The normal average against the distribution of the sums, with one rank for each kind.
-    for (a, b), off in {(2, 9): 1, (20, 30): 2, (100, 130): 0}.items():
-        matched = planning.plan_pair(
-            [a] * 9, [b] * 9, "ap", protocol, 5_000, estimators="naive"
-        ).designs
-        unmatched = planning.plan_pair(
-            {a: 1.0}, {b: 1.0}, "ap", protocol, 5_000, estimators="naive"
-        ).designs
-        users_needed = [
-            int(each.set_index("design").loc["adaptive", "users"]) for each in (matched, unmatched)
-        ]
-        assert abs(users_needed[0] - users_needed[1]) <= off, users_needed
-
-
-def test_sets_have_no_adaptive_design() -> None:
-    first = RankIntervals([0, 40, 3] * 20, [0] * 60, [200] * 60)
-    second = RankIntervals([2, 60, 9] * 20, [0] * 60, [200] * 60)
-    designs = planning.plan_pair(
-        first, second, "ap", Protocol(200, 20), 200, estimators="naive"
-    ).designs
-    assert designs["design"].tolist() == ["fixed", "full ranking"]
-
-
-def test_plans_of_all_pairs_keep_their_designs() -> None:
-    ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
-    planned = planning.for_all(ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
-    pair_plan = planning.plan_pair(
-        ranks["A"], ranks["C"], "ap", Protocol(100, 10), 500, estimators=["naive"]
-    )
-    pair_designs = planned.designs.query("first == 'A' and second == 'C'").drop(
-        columns=["first", "second"]
-    )
-    pd.testing.assert_frame_equal(pair_designs.reset_index(drop=True), pair_plan.designs)
-    pair_rows = planned.frame.query("first == 'A' and second == 'C'").iloc[:, 2:]
-    pd.testing.assert_frame_equal(pair_rows.reset_index(drop=True), pair_plan.frame)
-    assert planned.summary().count("cheapest") == 3
+def test_the_detectable_difference_is_right_with_the_confidence() -> None:
+    # As many users as planned, whose expected difference is just this.
+    for row in plan(BETTER, WORSE, "ndcg@10", Protocol(1_000, 100), 50).to_dict("records"):
+        sd = row["detectable"] / NormalDist().inv_cdf(0.95)
+        assert Verdict(0.1, row["detectable"], sd, 50).probability == pytest.approx(0.95)
+    exact = PopulationPair.of(BETTER, WORSE, metric("ndcg@10"), Protocol(1_000, 100)).exact(50)
+    assert sd == pytest.approx(exact.sd)

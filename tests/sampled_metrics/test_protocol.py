@@ -511,7 +511,7 @@ def test_what_is_for_negatives_drawn_alike_refuses_others(options) -> None:
         lambda: estimators.bias_variance("ap", protocol, 0.1),
         lambda: estimators.monotone("ap", protocol),
         lambda: priors.maximum_entropy(counts, protocol),
-        lambda: planning.plan_pair([1, 2], [4, 5], "ap", protocol, 5),
+        lambda: planning.plan({"a": [1, 2], "b": [4, 5]}, "ap", protocol, 5),
         lambda: consistency.order_by_negatives(ranks, "ap", protocol),
         lambda: protocol.pool,
     ):

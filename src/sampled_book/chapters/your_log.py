@@ -1,4 +1,4 @@
-"""What the chapter on one log computes: intervals, verdicts, and a plan against exact values."""
+"""What the chapter on one log computes: intervals and verdicts against exact values."""
 
 from __future__ import annotations
 

@@ -174,10 +174,7 @@ def _estimates_figure(result: Estimates) -> Figure:
 
 
 def _plan_figure(result: Plan) -> Figure:
-    plans = result.frame
-    if "first" not in plans:
-        return _drawn(_needs_panel(plans, ""))
-    groups = plans.groupby(["first", "second"], sort=False)
+    groups = result.frame.groupby(["first", "second"], sort=False)
     return _drawn(*(
         _needs_panel(rows, " and ".join(_figure_names(map(str, pair)).values()))
         for pair, rows in groups

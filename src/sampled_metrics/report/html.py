@@ -216,12 +216,10 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
 
 
 def of_plan(plan: Plan) -> str:
-    """The page of a plan for one pair, or for all."""
-    if "first" not in plan.frame:
-        return _result_page(plan)
+    """The page of a plan."""
     pairs = [
         {"name": pair_name({"first": first, "second": second}),
-         "plans": rows.drop(columns=["first", "second", "ties"])}
+         "plans": rows.drop(columns=["first", "second"])}
         for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False)
     ]  # fmt: skip
     return _filled(

@@ -7,7 +7,7 @@ says which functions write these for each type of result, and in which order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -357,71 +357,47 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
 
 
 def plan_sentences(result: Plan) -> list[str]:
-    """What reaches the right order of each pair, and how often a method can decide at all."""
-    return [_plan_sentence(result, *pair) for pair in _pairs(result)] + _limits(result.limits)
+    """What reaches the right order of each pair."""
+    groups = result.frame.groupby(["first", "second"], sort=False)
+    return [_plan_sentence(result, rows) for _, rows in groups]
 
 
-def _pairs(result: Plan) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Each pair with its rows and its designs."""
-    names, designs = ["first", "second"], result.designs
-    if "first" not in result.frame:
-        yield "", result.frame, designs
-        return
-    for pair, rows in result.frame.groupby(names, sort=False):
-        pair_designs = designs
-        if len(pair_designs):
-            pair_designs = pair_designs[(pair_designs[names] == list(pair)).all(axis=1)].drop(
-                columns=names
-            )
-        yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), pair_designs
-
-
-def _plan_sentence(result: Plan, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
-    label, exact = metric(result.settings["metric"]).label, rows.iloc[-1]
-    order_text = f"the right order with probability {result.settings['confidence']:g}"
-    sampled = designs[designs["design"] != "full ranking"].dropna()
-    if len(sampled):
-        best = sampled.iloc[0]
-        negatives = f"{best['negatives']:,}"
-        if best["most"] > best["negatives"]:
-            negatives += f" to {best['most']:,}"
-        negatives += " negative" if negatives == "1" else " negatives"
-        design_text = (
-            f"{best['users']:,} users with {negatives} each reach {order_text} "
-            f"({best['estimator']}, {best['scores']:,} scores)"
+def _plan_sentence(result: Plan, rows: pd.DataFrame) -> str:
+    settings, exact = result.settings, rows.iloc[-1]
+    n_users, order_text = settings["n_users"], "the right order with probability "
+    order_text += f"{settings['confidence']:g}"
+    ways = [
+        (row[f"scores_by_{resource}"], row["estimator"], users, negatives)
+        for row in rows.iloc[:-1].to_dict("records")
+        for resource, users, negatives in (
+            ("negatives", n_users, row["negatives_needed"]),
+            ("users", row["users_needed"], settings["n_negatives"]),
         )
-        if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
-            design_text += ", but only because its bias favours the better recommender here"
-    else:
-        design_text = (
-            f"no evaluation of up to {result.settings['n_users']:,} users with up to "
-            f"{result.settings['max_negatives']:,} negatives reaches {order_text}"
-        )
-    ranking_text = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
-    if pd.isna(exact["users_needed"]):
-        ranking_text = "does not reach it with any number of users"
-    scope = f"{pair} on {label}" if pair else label
-    return f"{scope}: {design_text}; ranking all items {ranking_text}."
-
-
-def _limits(limits: pd.DataFrame) -> list[str]:
-    """An upper bound on decided evaluations, under the most favourable assumption."""
-    if not len(limits):
-        return []
-    rows = limits.to_dict("records")
-    pairs = [f" for {pair_name(row)}" if "first" in row else "" for row in rows]
-    largest_shares = limits["most_decided"].groupby(pairs, sort=False).max()
-    # Rounded upwards, as bounds are.
-    shares = [f"{np.ceil(100.0 * x - 1e-9):.0f}%{pair}" for pair, x in largest_shares.items()]
-    shares[0] = shares[0].replace("%", "% of evaluations", 1)
-    row, errors = limits.iloc[0], f"{1.0 - CONFIDENCE:.0%}"
-    return [
-        f"A verdict with {percent(CONFIDENCE)} confidence is harder to reach. Take any method that "
-        f"names the wrong recommender in at most {errors} of evaluations, for {row['users']:,} "
-        f"users drawn separately for each recommender, with {row['negatives']:,} negatives each. "
-        f"It names the right one in at most {', '.join(shares)}, even if it assumes that near the "
-        f"top deeper ranks have fewer users. Guessing reaches {errors}."
+        if not pd.isna(row[f"scores_by_{resource}"])
     ]
+    if ways:
+        scores, estimator, users, negatives = min(ways)
+        sampled = (
+            f"{users:,} users with {negatives:,} negative{'s' * (negatives > 1)} each reach "
+            f"{order_text} ({estimator}, {scores:,} scores)"
+        )
+        if pd.isna(exact["users_needed"]) or users < exact["users_needed"]:
+            sampled += ", but only because its bias favours the better recommender here"
+    else:
+        sampled = (
+            f"up to {settings['max_negatives']:,} negatives for {n_users:,} users, or "
+            f"{settings['n_negatives']:,} for any number of users, do not reach {order_text}"
+        )
+    ranking = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
+    if pd.isna(exact["users_needed"]):
+        ranking = "does not reach it with any number of users"
+    scope = f"{pair_name(exact.to_dict())} on {metric(settings['metric']).label}"
+    return f"{scope}: {sampled}; ranking all items {ranking}."
+
+
+def plan_table(result: Plan) -> pd.DataFrame:
+    """The table without the scores, which the sentences name."""
+    return result.frame.drop(columns=["scores_by_negatives", "scores_by_users"])
 
 
 def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
@@ -430,20 +406,6 @@ def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
         "right order: the better recommender has the higher estimate. Probabilities are for true "
         "ranks distributed as assumed; compare says what a verdict takes"
     ]
-
-
-def plan_tables(result: Plan) -> str:
-    """The table and the cheapest designs of each pair."""
-    parts = []
-    for pair, rows, designs in _pairs(result):
-        best = [name for name in rows if str(name).startswith("best_")]
-        parts.append(f"\n{pair}:\n" if pair else "\n")
-        # Ties are left out: they hardly ever happen.
-        parts.append(formatted(rows.drop(columns=["ties", *best])))
-        parts.append(formatted(rows[["estimator", *best]]) if best else "")
-        empty = "" if designs.notna().all(axis=None) else " (empty: none reaches the right order)"
-        parts.append(f"cheapest{empty}:\n{formatted(designs)}" if len(designs) else "")
-    return "".join(parts)
 
 
 def alarm_sentences(result: Audit) -> list[str]:
@@ -637,9 +599,9 @@ PRINTED: dict[type[Result], Printed] = {
     Estimates: Printed(shown=estimates_table, promises=range_promises, table=without_grounds),
     Comparison: Printed(comparison_table, verdict_sentences, range_promises, without_grounds),
     Plan: Printed(
+        shown=plan_table,
         sentences=plan_sentences,
         promises=plan_promises,
-        table=plan_tables,
         order=("sentences", "promises", "table"),
     ),
     Orders: Printed(shown=orders_table),

@@ -71,7 +71,7 @@ def many() -> str:
 def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
     options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
-    plans = planning.for_all(ranks, metric("ap"), Protocol(100, 10), 20, **options)
+    plans = planning.plan(ranks, metric("ap"), Protocol(100, 10), 20, **options)
     return of_plan(replace(plans, source={"log": "log.csv"}))
 
 

@@ -363,7 +363,8 @@ def test_the_same_evaluation_makes_the_same_page() -> None:
 def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
     better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     names = ["naive", "bias-variance"]
-    plan = planning.plan_pair(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
+    populations = {"A": better, "B": worse}
+    plan = planning.plan(populations, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
     (ax,) = plan.plot().axes
     (naive, corrected, exact) = plan.frame.to_dict("records")
     assert [text.get_text() for text in ax.texts] == [
@@ -418,7 +419,7 @@ def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
 def test_a_plan_has_a_table_for_each_pair() -> None:
     ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
     options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
-    plans = planning.for_all(ranks, metric("ap"), Protocol(100, 10), 20, **options)
+    plans = planning.plan(ranks, metric("ap"), Protocol(100, 10), 20, **options)
     read = Read(of_plan(replace(plans, source={"users": 20})))
     assert read.open == []
     assert len(read.all("table")) == 3
