@@ -1,4 +1,4 @@
-"""The command line: one command for each question, and one for reports of bugs.
+"""The command line: one command for each question.
 
 Tables go to standard output or to files, which appear under their names only when complete.
 Progress, warnings and notes go to the error stream. So does the error message, one sentence, with
@@ -129,19 +129,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
-    if arguments.all and arguments.estimators:
-        raise ValueError(
-            f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
-        )
     given = _given(arguments, "confidence progress")
     options, estimators = given | {"assumption": _assumption(arguments)}, arguments.estimators
-    options["by"] = _by(arguments)
-    if options["by"] is not None and (arguments.all or estimators):
-        raise ValueError("--by and --popularity must be left out beside --all and --estimators")
+    options["by"] = arguments.by
+    if arguments.by is not None and estimators:
+        raise ValueError("--by must be left out beside --estimators")
     log, table_path, page_path = _opened(arguments, files)
-    if arguments.all or estimators:
+    if estimators:
         estimates: Any = evaluation.estimate_each(
-            log, arguments.metrics, estimators=estimators or "all", **given
+            log, arguments.metrics, estimators=estimators, **given
         )
     else:
         estimates = evaluation.estimate(
@@ -163,7 +159,7 @@ def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
 
     log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    options["by"] = _by(arguments)
+    options["by"] = arguments.by
     estimator_option = {} if arguments.estimator is None else {"estimator": arguments.estimator}
     comparison = evaluation.compare(log, arguments.metric, **options, **estimator_option)
     if page_path is not None:
@@ -281,22 +277,9 @@ def _example(arguments: argparse.Namespace, files: OutputFiles) -> None:
     print(textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False))
 
 
-def _doctor(arguments: argparse.Namespace, files: OutputFiles) -> None:
-    from .doctor import report
-
-    print(report())
-
-
 def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
     """The options with the same names as the library function's arguments."""
     return {name: getattr(arguments, name) for name in names.split()}
-
-
-def _by(arguments: argparse.Namespace) -> Any:
-    """The column of groups."""
-    if arguments.popularity is not None and arguments.by is not None:
-        raise ValueError(f"--by must be left out beside --popularity, got {arguments.by}")
-    return arguments.by if arguments.popularity is None else "popularity"
 
 
 def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
@@ -337,7 +320,7 @@ def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
     for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
         if getattr(arguments, name) is None:
             raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
-    names = "n_items n_negatives replacement adaptive first_rank by popularity"
+    names = "n_items n_negatives replacement adaptive first_rank by"
     for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
@@ -355,11 +338,7 @@ def _log(arguments: argparse.Namespace) -> Log:
     options["shared_negatives"] = arguments.shared_negatives or None
     options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.command != "plan":
-        options["by"] = _by(arguments)
-        if arguments.popularity is not None:
-            from .readers import popularity_bands
-
-            source = popularity_bands(source, arguments.popularity)
+        options["by"] = arguments.by
     if arguments.adaptive:
         options |= {"replacement": None, "protocol": _design(arguments)}
         return read_log(source, **options)
@@ -467,15 +446,26 @@ def _sentence(problem: BaseException, parser: _Parser, arguments: argparse.Names
     return shortened(sentence, _LONGEST) or type(problem).__name__
 
 
-def _parser() -> _Parser:
-    from importlib.metadata import version
+class _Version(argparse.Action):
+    """Prints what a report of a bug needs, and ends."""
 
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        import platform
+        from importlib.metadata import version
+
+        print("sampled-metrics", version("sampled-metrics"))
+        print("Python", platform.python_version(), "on", platform.platform())
+        print(", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas")))
+        parser.exit()
+
+
+def _parser() -> _Parser:
     parser = _Parser(
         prog="sampled-metrics",
         description="What a sampled evaluation says about the exact metrics of recommenders.",
         epilog="sampled-metrics COMMAND --help shows the options of a command and an example.",
     )
-    parser.add_argument("--version", action="version", version=version("sampled-metrics"))
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = parsers = {}
     for name, command in COMMANDS.items():
@@ -489,7 +479,7 @@ def _parser() -> _Parser:
         parsers[name].set_defaults(run=command.run)
         add = partial(options.add_option, parsers[name])
         command.add_options(add)
-        if name not in ("example", "doctor"):
+        if name != "example":
             add("--quiet", "show no progress")
     return parser
 
@@ -591,11 +581,6 @@ COMMANDS = {
         "They are factors, a training set, held-out items, negatives and a log.",
         "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
         "--n-negatives 50 --no-replacement",
-    ),
-    "doctor": _Command(_doctor, lambda add: None,
-        "Print what a report of a bug needs: versions, linear algebra, threads.",
-        "Paste it into the report.",
-        "sampled-metrics doctor",
     ),
 }
 # fmt: on

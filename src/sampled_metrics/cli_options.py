@@ -70,7 +70,6 @@ def estimate_options(add: partial[None]) -> None:
         default=["recall@10", "ndcg@10", "ap", "auc"])
     add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
         "instead of one row for each recommender and metric")
-    add("--all", "a row for every estimator that the log allows and that has an interval")
     _group_options(add)
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")
@@ -87,8 +86,6 @@ def compare_options(add: partial[None]) -> None:
 def _group_options(add: partial[None]) -> None:
     add("--by COLUMN", "a column of LOG with the group of each user, equal in all rows of a user: "
         "also a row for each group, with intervals that hold together")
-    add("--popularity FILE", "the same by popularity of the held-out item, in thirds of the users: "
-        "a CSV or Parquet file with columns item and count, such as interactions in training")
 
 
 def gate_options(add: partial[None]) -> None:

@@ -8,7 +8,6 @@ are exact for several relevant items too.
 from __future__ import annotations
 
 import difflib
-import numbers
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,27 +32,22 @@ def _position(position: np.ndarray) -> np.ndarray:
     return position
 
 
-def _hit(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+def _hit(weight: np.ndarray | float, rank: np.ndarray) -> FloatArray:
     shape = np.broadcast_shapes(np.shape(weight), np.shape(rank))
     return np.broadcast_to(weight, shape).astype(float)
 
 
-def reciprocal(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+def reciprocal(weight: np.ndarray | float, rank: np.ndarray) -> FloatArray:
     """The function of the rank in Average Precision and Reciprocal Rank."""
     return np.asarray(weight / rank)
 
 
-def _logarithmic(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+def _logarithmic(weight: np.ndarray | float, rank: np.ndarray) -> FloatArray:
     return np.asarray(weight / np.log2(rank + 1.0))
 
 
-def _linear(weight: np.ndarray | float, rank: np.ndarray, _: float | None) -> FloatArray:
+def _linear(weight: np.ndarray | float, rank: np.ndarray) -> FloatArray:
     return np.asarray(-np.multiply(weight, rank, dtype=float))
-
-
-def _geometric(weight: np.ndarray | float, rank: np.ndarray, p: float | None) -> FloatArray:
-    assert p is not None
-    return np.asarray(weight * ((1.0 - p) * p ** (rank - 1.0)))
 
 
 def _one(relevant: int, k: int | None) -> float:
@@ -66,7 +60,7 @@ def _reachable(relevant: int, k: int | None) -> float:
 
 def _ideal(relevant: int, k: int | None) -> float:
     ranks = np.arange(1, int(_reachable(relevant, k)) + 1)
-    return float(_logarithmic(1.0, ranks, None).sum())
+    return float(_logarithmic(1.0, ranks).sum())
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class Declaration:
     """All that is particular to one kind of metric; every module reads it here.
 
     The relevant item at `rank`, the `position`-th best of `relevant` items, adds
-    ``function(weight(position), rank, p) / scale(relevant, k)``, or 0 beyond the cut-off. With
+    ``function(weight(position), rank) / scale(relevant, k)``, or 0 beyond the cut-off. With
     the function `_linear`, :meth:`Metric.smooth_term` maps ranks to the share of items below.
     """
 
@@ -82,14 +76,12 @@ class Declaration:
     """The name as papers print it."""
     meaning: str
     """One line of help."""
-    function: Callable[[np.ndarray | float, np.ndarray, float | None], FloatArray]
+    function: Callable[[np.ndarray | float, np.ndarray], FloatArray]
     """What an item of a weight adds at a rank; it must not rise with the rank."""
     weight: Callable[[np.ndarray], np.ndarray] = _equal
     scale: Callable[[int, int | None], float] = _one
     cutoff: Literal["must", "may", "no"] = "no"
     """Whether the metric needs, takes or refuses a cut-off k."""
-    persistence: bool = False
-    """Whether the metric needs a real parameter p between 0 and 1."""
     last_rank: int | None = None
     """The cut-off of a metric that takes none but has one."""
     graded: bool = False
@@ -102,11 +94,9 @@ class Declaration:
     def spellings(self, kind: str) -> tuple[str, ...]:
         """The forms of the metric's name.
 
-        >>> DECLARED["ap"].spellings("ap"), DECLARED["rbp"].spellings("rbp")
-        (('ap', 'ap@k'), ('rbp@0.8',))
+        >>> DECLARED["ap"].spellings("ap")
+        ('ap', 'ap@k')
         """
-        if self.persistence:
-            return (f"{kind}@0.8",)  # an example: a persistence has no usual letter
         with_cutoff = (f"{kind}@k",)
         return {"no": (kind,), "may": (kind, *with_cutoff), "must": with_cutoff}[self.cutoff]
 
@@ -145,10 +135,6 @@ DECLARED = {
     "accuracy": Declaration(
         "Accuracy", "1 if a relevant item is first", _hit, _best, last_rank=1
     ),
-    "rbp": Declaration(
-        "RBP", "rank-biased precision, the sum of (1 - beta) beta^(rank - 1); beta here 0.8",
-        _geometric, persistence=True, other_names=("rankbiasedprecision",),
-    ),
 }  # fmt: skip
 _KIND_BY_NAME = {name: kind for kind, each in DECLARED.items() for name in each.other_names}
 
@@ -163,13 +149,11 @@ class Metric:
         One of the keys of `DECLARED`.
     k : int or None
         Cut-off, at least 1; None where the metric looks at the whole ranking.
-    p : float or None
-        Persistence of RBP, between 0 and 1; None for other metrics.
 
     Raises
     ------
     ValueError
-        If `kind` is unknown, or `k` or `p` is missing, outside its range or not taken.
+        If `kind` is unknown, or `k` is missing, below 1 or not taken.
 
     See Also
     --------
@@ -183,7 +167,6 @@ class Metric:
 
     kind: str
     k: int | None = None
-    p: float | None = None
 
     def __post_init__(self) -> None:
         declared = DECLARED.get(self.kind)
@@ -196,15 +179,6 @@ class Metric:
             raise ValueError(f"metric '{self.kind}@{self.k}' has a cut-off: {self.kind} takes none")
         else:
             integer(self.k, "k", 1)
-        if self.p is None:
-            if declared.persistence:
-                raise ValueError(
-                    f"metric {self.kind!r} needs a persistence, as in '{self.kind}@0.8'"
-                )
-        elif not declared.persistence:
-            raise ValueError(f"p must be None for {self.kind}, got {as_written(self.p)}")
-        elif not (isinstance(self.p, numbers.Real) and 0 < self.p < 1):
-            raise ValueError(f"p must be a number between 0 and 1, got {as_written(self.p)}")
 
     @property
     def declaration(self) -> Declaration:
@@ -223,8 +197,6 @@ class Metric:
 
     @property
     def _parameter(self) -> str:
-        if self.p is not None:
-            return f"@{float(self.p)}"
         return "" if self.k is None else f"@{self.k}"
 
     @property
@@ -436,7 +408,7 @@ class Metric:
         >>> metric("ndcg@2").unscaled(np.array([1, 3]), 5.0)
         array([5., 0.])
         """
-        value = self.declaration.function(weight, rank, self.p)
+        value = self.declaration.function(weight, rank)
         k = self.cutoff
         return value if k is None else np.where(rank <= k, value, 0.0)
 
@@ -482,10 +454,9 @@ def metric(name: str | Metric) -> Metric:
     ----------
     name : str or Metric
         A metric is returned as it is. A name is case-insensitive: "auc", "precision@k",
-        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k", "accuracy" or
-        "rbp@0.8", with a whole k of at least 1 and a persistence between 0 and 1. For one relevant
-        item "rr" equals "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1"
-        (krichene2020, section 3.1).
+        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k" or "accuracy", with
+        a whole k of at least 1. For one relevant item "rr" equals "ap", "hit@k" equals "recall@k"
+        and "accuracy" equals "recall@1" (krichene2020, section 3.1).
 
         Other names are understood, too: "p" for precision, "r" for recall, "hr", "hits",
         "hit_rate", "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr,
@@ -498,8 +469,7 @@ def metric(name: str | Metric) -> Metric:
     Raises
     ------
     ValueError
-        If the name is unknown (a near one is suggested), or its k or p is missing, outside its
-        range or not taken.
+        If the name is unknown (a near one is suggested), or its k is missing, below 1 or not taken.
 
     Notes
     -----
@@ -514,9 +484,6 @@ def metric(name: str | Metric) -> Metric:
       (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
     - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
     - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
-    - *rbp@0.8* is rank-biased precision (moffat2008): the sum over all relevant items of
-      ``(1 - beta) beta^(rank - 1)``, with beta = 0.8 the probability that a reader goes on to the
-      next rank. It is ir_measures' ``RBP(p=0.8)``. One relevant item gives at most 1 - beta.
 
     See Also
     --------
@@ -550,8 +517,6 @@ def _named(name: str) -> Metric:
     kind, separator, parameter = (part.strip() for part in spelling.partition("@"))
     kind = _KIND_BY_NAME.get(re.sub(r"[_ -]", "", kind), kind)
     declared = DECLARED.get(kind)
-    if declared is not None and declared.persistence:
-        return Metric(kind, p=_persistence(parameter, name) if separator else None)
     if separator and not re.fullmatch(r"-?[0-9]{1,18}", parameter):
         raise ValueError(
             f"k must be a whole number {'below 10**18' if parameter.isdecimal() else '>= 1'}, got "
@@ -560,13 +525,3 @@ def _named(name: str) -> Metric:
     if not separator and declared is not None and declared.cutoff == "must":
         raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
     return Metric(kind, int(parameter) if separator else None)
-
-
-def _persistence(text: str, name: str) -> float:
-    is_number = re.fullmatch(r"0?\.[0-9]{1,25}|[1-9](\.[0-9]{1,18})?e-[0-9]{1,3}", text)
-    if not is_number or not 0 < float(text) < 1:
-        raise ValueError(
-            f"p must be a number between 0 and 1, got {as_written(text)} in metric "
-            f"{as_written(name)}"
-        )
-    return float(text)

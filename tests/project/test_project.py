@@ -101,7 +101,7 @@ ORDER = [
     "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "consistency",
     "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
     "verify", "evaluation", "planning", "auditing", "printed_rows",
-    "published_corpora", "published_tables", "example", "gate", "report", "doctor",
+    "published_corpora", "published_tables", "example", "gate", "report",
     "cli_options", "cli", "__main__",
 ]  # fmt: skip
 

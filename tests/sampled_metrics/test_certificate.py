@@ -183,7 +183,7 @@ def test_the_assumption_is_needed_for_what_it_proves():
     (("settings", "confidence"), None), (("settings", "confidence"), "0.95e0"),
     (("settings", "n_items"), True), (("settings", "n_negatives"), False),
     (("settings", "decreasing_to_rank"), True), (("settings", "decreasing_to_rank"), 2.5),
-    (("settings", "metric"), None), (("settings", "metric"), "rbp"), (("settings", "metric"), []),
+    (("settings", "metric"), None), (("settings", "metric"), "f1"), (("settings", "metric"), []),
     (("settings", "k"), float("nan")), (("settings", "p"), 0.8),
     (("range",), ["0.5", "0.4"]), (("range", 1), True), (("range", 1), "1" * 400),
     (("bets", 0, "bound"), "NaN"), (("bets", 0, "bound"), 1), (("bets", 0, "slope"), "inf"),

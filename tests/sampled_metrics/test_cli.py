@@ -6,18 +6,20 @@ import csv
 import io
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
 import sys
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import doctor, evaluation, planning
+from sampled_metrics import evaluation, planning
 from sampled_metrics._files import FORMATS
 from sampled_metrics.cli import COMMANDS, main
 from sampled_metrics.log import read as logs
@@ -142,7 +144,7 @@ def test_a_page_shows_every_command() -> None:
     ]
     shown = {page: {words_of(line)[0] for line in shown_in(page)} for page in pages}
     assert all(shown[page] for page in PAGES)
-    assert set().union(*shown.values()) | {"doctor"} == set(COMMANDS)
+    assert set().union(*shown.values()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -247,7 +249,7 @@ def strict(text: str) -> list[dict[str, object]]:
 #: A command of each kind with a table.
 TABLES = [
     "estimate toy/log.csv TOY --metrics auc rr --no-identification",
-    "estimate toy/log.csv TOY --metrics auc --all",
+    "estimate toy/log.csv TOY --metrics auc --estimators naive",
     "compare toy/log.csv TOY --metric auc",
     "gate toy/old.csv toy/new.csv TOY --metric auc",
     "published toy/table.csv TOY --users 300",
@@ -276,15 +278,12 @@ def test_what_a_table_leaves_out_is_said_beside_it(
     rows = {"user": [1, 2, 3], "rank": [1, 2, 3], "n_items": [11, 5, 5], "n_negatives": [9, 3, 3]}
     pd.DataFrame(rows).to_csv("log.csv", index=False)
     words = ["estimate", "log.csv", "--metrics", "ap", "--format", "json"]
-    words += ["--all", "--no-replacement"]
-    assert main([*words, "--report", "page.html"]) == 0
-    stdout, stderr = capsys.readouterr()
-    assert {row["estimator"] for row in json.loads(stdout)}.isdisjoint(evaluation.FITTED)
+    assert main([*words, "--no-replacement", "--report", "page.html"]) == 0
+    stderr = capsys.readouterr().err
     page = (folder / "page.html").read_text(encoding="utf-8")
-    fits, verdicts = stderr.splitlines()
-    assert fits.startswith("note: bias-variance, fitted prior, and maximum entropy, are left out")
-    assert verdicts == "note: verdicts are left out: there is one recommender only"
-    for note in (fits, verdicts):
+    notes = stderr.splitlines()
+    assert "note: verdicts are left out: there is one recommender only" in notes
+    for note in notes:
         assert f"<li>{note.removeprefix('note: ')}.</li>" in page
 
 
@@ -397,10 +396,6 @@ def test_ranks_may_count_from_zero(
         (["estimate", "log.csv", "--n-items", "9" * 5000], "must be a whole number"),
         (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "did you mean 'naive'?"),
         (["estimate", "log.csv", *SIZES, "--estimators", "foo"], "use one of naive, rank estimate"),
-        (
-            ["estimate", "log.csv", *SIZES, "--all", "--estimators", "naive"],
-            "--all must be left out beside --estimators, got naive",
-        ),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "log.csv", *SIZES], "--metric is missing: sampled-metrics compare --help"),
         (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
@@ -539,9 +534,6 @@ def test_a_broken_library_is_not_called_missing(
     capsys.readouterr()
     said = f"pyarrow is installed but cannot be imported: {reason}"
     assert said in refused(["rank", *files, "-o", "ranks.parquet"], capsys)
-    monkeypatch.setattr(doctor, "version", lambda name: "26.0")
-    assert main(["doctor"]) == 0
-    assert said in capsys.readouterr().out
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "needs the library pyarrow" in refused(["rank", *files, "-o", "r.parquet"], capsys)
 
@@ -559,6 +551,15 @@ def test_nothing_partial_is_left_and_what_was_there_stays(
     assert refused(arguments, capsys) == "error: No space left on device\n"
     assert sorted(path.name for path in log.parent.iterdir()) == ["log.csv", "out.html"]
     assert (log.parent / "out.html").read_text(encoding="utf-8") == "before"
+
+
+def test_the_version_is_what_a_report_of_a_bug_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    own, python, others = capsys.readouterr().out.splitlines()
+    assert own == f"sampled-metrics {version('sampled-metrics')}"
+    assert python.startswith(f"Python {platform.python_version()} on ")
+    assert others.split(", ")[0] == f"numpy {np.__version__}"
+    assert re.search(r", scipy [\d.]+, pandas [\d.]+", others)
 
 
 def test_a_warning_is_a_line_and_said_once(
@@ -581,14 +582,12 @@ def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_es
 ) -> None:
     words = ["estimate", "log.csv", *SIZES, "--metrics", "ap", "auc", "--format", "json"]
     rows_by_option = {}
-    for options in ((), ("--all",), ("--estimators", "naive"), ("--assume", "nothing")):
+    for options in ((), ("--estimators", "naive"), ("--assume", "nothing")):
         assert main([*words, *options]) == 0
         rows_by_option[options[-1:]] = json.loads(capsys.readouterr().out)
     rows = rows_by_option[()]
     pairs = [(row["recommender"], row["metric"]) for row in rows]
     assert pairs == [("A", "ap"), ("A", "auc"), ("B", "ap"), ("B", "auc")]
-    estimator_names = {row["estimator"] for row in rows_by_option[("--all",)]}
-    assert estimator_names == set(evaluation.ESTIMATORS) - {"maximum likelihood"}
     naive = {
         (row["recommender"], row["metric"]): row["value"] for row in rows_by_option[("naive",)]
     }
@@ -649,11 +648,11 @@ def test_compare_assumes_as_little_as_it_is_told(
 @pytest.mark.parametrize(
     "line",
     [
-        "estimate log.csv DISTINCT", "estimate log.csv DISTINCT --all",
+        "estimate log.csv DISTINCT",
         "compare log.csv DISTINCT --metric ndcg@10",
         "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000"
         " --max-negatives 99",
-        "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
+        "estimate toy/log.csv TOY",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
         "plan --from toy/log.csv TOY --metric ndcg@10",
         "published toy/table.csv --users 300 TOY",

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-import sampled_metrics as sm
 from sampled_metrics import Metric, metric
 from sampled_metrics.cli import main
-from sampled_metrics.gate import gate
 from sampled_metrics.metrics import DECLARED
-from tests.reference import every_sample, exact_pmf
 
 pytestmark = pytest.mark.words
 
@@ -38,17 +33,12 @@ NAMES = [
     "rr@3",
     "hit@3",
     "accuracy",
-    "rbp@0.5",
-    "rbp@0.95",
 ]
 
 
 def slow(name: str, ranks: set[int], n: int) -> float:
     """krichene2020, eqs 2-6, as sums over every position of the list."""
     kind, _, parameter = name.partition("@")
-    if kind == "rbp":  # moffat2008, eq. 6
-        p = Fraction(parameter)
-        return float((1 - p) * sum(p ** (r - 1) for r in ranks))
     k = int(parameter) if parameter else n
 
     def precision(i: int) -> float:
@@ -156,8 +146,6 @@ def test_ten_million_ranks_in_one_call() -> None:
         ("Auc", "auc"),
         ("AP", "ap"),
         ("Recall @ 010", "recall@10"),
-        ("RBP@.80", "rbp@0.8"),
-        ("rank-biased precision @ 1e-05", "rbp@1e-05"),
     ],
 )
 def test_names_parse_in_any_case(given_name: str, canonical: str) -> None:
@@ -241,8 +229,7 @@ def test_names_and_labels_round_trip(name: str) -> None:
         ("recal@5", "metric 'recal' is unknown: did you mean 'recall'?"),
         (
             "",
-            "metric '' is unknown: use one of auc, precision, recall, ap, ndcg, rr, hit, accuracy, "
-            "rbp",
+            "metric '' is unknown: use one of auc, precision, recall, ap, ndcg, rr, hit, accuracy",
         ),
         ("f1@10", "metric 'f1' is unknown: use one of auc, "),
         ("map_cut_10", "metric 'map_cut' is unknown: use one of auc, "),  # divides by |R|
@@ -255,14 +242,6 @@ def test_names_and_labels_round_trip(name: str) -> None:
         ("ndcg@0", "k must be a whole number >= 1, got 0"),
         ("ndcg@-3", "k must be a whole number >= 1, got -3"),
         ("ndcg@2.5", "k must be a whole number >= 1, got '2.5' in metric 'ndcg@2.5'"),
-        ("rbp", "metric 'rbp' needs a persistence, as in 'rbp@0.8'"),
-        ("rbp@10", "p must be a number between 0 and 1, got '10' in metric 'rbp@10'"),
-        ("rbp@0.0", "p must be a number between 0 and 1, got '0.0' in metric 'rbp@0.0'"),
-        ("rbp@1", "p must be a number between 0 and 1, got '1'"),
-        ("rbp@-0.5", "p must be a number between 0 and 1, got '-0.5'"),
-        ("rbp@nan", "p must be a number between 0 and 1, got 'nan'"),
-        ("rbp@.\u0668", "p must be a number between 0 and 1, got"),
-        ("rbp@9e-999", "p must be a number between 0 and 1, got '9e-999'"),
         ("ndcg@0.8", "k must be a whole number >= 1, got '0.8' in metric 'ndcg@0.8'"),
         ("ap@", "k must be a whole number >= 1, got '' in metric 'ap@'"),
         (10, "metric must be a name such as 'ndcg@10', got 10"),
@@ -276,13 +255,6 @@ def test_bad_names(name: str, message: str) -> None:
 def test_a_metric_made_by_hand_is_checked() -> None:
     with pytest.raises(ValueError, match="k must be a whole number >= 1, got 0"):
         Metric("ndcg", 0)
-    for p in (None, 0, 1, 1.5, math.nan, True, "0.8"):
-        with pytest.raises(ValueError, match=r"needs a persistence|between 0 and 1"):
-            Metric("rbp", p=p)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'rbp@10' has a cut-off: rbp takes none"):
-        Metric("rbp", 10, 0.8)
-    with pytest.raises(ValueError, match=r"p must be None for ndcg, got 0\.8"):
-        Metric("ndcg", 10, 0.8)
     with pytest.raises(ValueError, match="metric 'recall' needs a cut-off"):
         Metric("recall")
     with pytest.raises(ValueError, match="metric 'hr' is unknown: did you mean 'hit'"):
@@ -352,132 +324,6 @@ def test_the_docs_list_every_declared_metric(kind: str, capsys: pytest.CaptureFi
         assert f'"{spelling}"' in (metric.__doc__ or "")
         assert f'`"{spelling}"`' in notation
         assert spelling in shown
-
-
-# Rank-biased precision, a metric with a real parameter.
-
-P = Fraction(4, 5)
-RANKS = {"A": [1, 2, 2, 5, 9], "B": [3, 1, 4, 12, 10]}
-SAMPLED = {"A": [1, 1, 2, 3, 4], "B": [2, 1, 3, 5, 5]}
-
-
-def biased(rank: int) -> Fraction:
-    """Rank-biased precision of one relevant item (moffat2008, eq. 6)."""
-    return (1 - P) * P ** (rank - 1)
-
-
-def biased_mean(ranks: list[int]) -> float:
-    return float(sum(map(biased, ranks)) / len(ranks))
-
-
-def logged(ranks: dict[str, list[int]], n_negatives: int) -> pd.DataFrame:
-    rows = [(name, *row) for name, of_users in ranks.items() for row in enumerate(of_users)]
-    frame = pd.DataFrame(rows, columns=["recommender", "user", "rank"])
-    return frame.assign(n_items=12, n_negatives=n_negatives)
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("ranks", [[4], [2, 7, 11]])
-def test_sampled_rank_biased_precision_by_enumeration(ranks: list[int], replacement: bool) -> None:
-    protocol = sm.Protocol(12, 3, replacement=replacement, n_relevant=len(ranks))
-    values = [sum(map(biased, sampled)) for sampled in every_sample(ranks, 12, 3, replacement)]
-    naive = sm.estimators.naive("rbp@0.8", protocol)
-    found = sum(float(naive.expected(rank, j)) for j, rank in enumerate(ranks, start=1))
-    assert found == pytest.approx(float(sum(values) / len(values)), rel=1e-13)
-
-
-def test_corrections_of_rank_biased_precision_are_least_squares() -> None:
-    gamma, protocol = 0.1, sm.Protocol(12, 4, replacement=False)
-    table = np.array([[float(way) for way in exact_pmf(12, 4, r, False)] for r in range(1, 13)])
-    exact_values = np.array([float(biased(r)) for r in range(1, 13)])
-    matrix = (1 - gamma) * table.T @ table + gamma * np.diag(table.sum(axis=0))
-    solved = np.linalg.solve(matrix, table.T @ exact_values)
-    found = sm.estimators.bias_variance("rbp@0.8", protocol, gamma).values
-    assert found == pytest.approx(solved, rel=1e-9)
-    large, ranks = sm.Protocol(30_000, 4, replacement=False), np.arange(1, 30_001)
-    solved = np.linalg.lstsq(large.pmf(ranks), 0.01 * 0.99 ** (ranks - 1.0), rcond=None)[0]
-    assert sm.estimators.least_bias("rbp@0.99", large).values == pytest.approx(solved, rel=1e-7)
-
-
-def test_verbs_on_logs_take_rank_biased_precision(tmp_path: Path) -> None:
-    name, exact_means = "rbp@0.8", [biased_mean(RANKS[each]) for each in "AB"]
-    difference = exact_means[0] - exact_means[1]
-    whole = logged(RANKS, 11)
-    rows = sm.estimate(whole, [name], replacement=False).frame
-    assert rows["estimate"].tolist() == pytest.approx(exact_means, rel=1e-14)
-    rows = sm.estimate_each(whole, [name], replacement=False, estimators="naive").frame
-    assert rows["value"].tolist() == pytest.approx(exact_means, rel=1e-14)
-    rows = sm.compare(whole, name, replacement=False).frame
-    assert rows["estimate"][0] == pytest.approx(difference, rel=1e-12)
-
-    log = sm.read_log(logged(SAMPLED, 4), replacement=False)
-    rows = sm.estimate(log, [name]).frame
-    assert rows["reported"].tolist() == pytest.approx([biased_mean(SAMPLED[each]) for each in "AB"])
-    assert (rows["possible_low"] <= exact_means).all()
-    assert (rows["possible_high"] >= exact_means).all()
-    for each, mean in zip("AB", exact_means, strict=True):
-        of_one = np.bincount(SAMPLED[each], minlength=6)[1:]
-        protocol = sm.Protocol(12, 4, replacement=False)
-        interval = sm.interval(of_one, protocol, name)
-        assert 0 <= interval.low <= mean <= interval.high <= float(1 - P)
-    with pytest.raises(ValueError, match=r"one of ap, ndcg, .*, got rbp@0\.8, for a certificate"):
-        sm.estimate(log, [name]).certificate(tmp_path / "one.json", name, "A")
-    with pytest.raises(ValueError, match=r"got rbp@0\.8, for a certificate"):
-        sm.compare(log, name).certificate(tmp_path / "pair.json", "A", "B")
-
-    files = [tmp_path / f"{each}.csv" for each in "AB"]
-    for file, (_, rows) in zip(files, logged(RANKS, 11).groupby("recommender"), strict=True):
-        rows.to_csv(file, index=False)
-    _, gated = gate(*files, name, replacement=False)
-    assert abs(gated.frame["estimate"][0]) == pytest.approx(difference, rel=1e-12)
-
-
-def test_plans_and_orders_take_rank_biased_precision() -> None:
-    name, protocol = "rbp@0.8", sm.Protocol(12, 11, replacement=False)
-    orders = sm.consistency.order_by_negatives(RANKS, name, protocol)
-    for m in range(1, 12):
-        means = {}
-        for each, ranks in RANKS.items():
-            ways = [exact_pmf(12, m, rank, False) for rank in ranks]
-            values = [sum(way * biased(x + 1) for x, way in enumerate(row)) for row in ways]
-            means[each] = sum(values)
-        start = max(i for i, first in enumerate(orders.starts) if first <= m)
-        assert orders.orders[start] == ("A > B" if means["A"] > means["B"] else "B > A")
-    # One negative for each of five users: who has fewer negatives above wins.
-    protocol, shares = sm.Protocol(12, 1), (np.array([*RANKS.values()]) - 1) / 11
-    wins, losses = (1 - shares[0]) * shares[1], shares[0] * (1 - shares[1])
-    steps = np.stack([losses, 1 - wins - losses, wins], axis=1)
-    found = sm.verdicts.verdict(RANKS["A"], RANKS["B"], "naive", name, protocol)
-    assert found.probability == pytest.approx(reduce(np.convolve, steps)[6:].sum(), rel=1e-9)
-    # A plan draws its users from these five.
-    planned = sm.plan(RANKS, name, protocol, 5, estimators="naive", max_negatives=1)
-    right = reduce(np.convolve, [steps.mean(axis=0)] * 5)[6:].sum()
-    assert planned.settings["metric"] == name
-    assert planned.frame["probability"][0] == pytest.approx(right, rel=1e-9)
-
-
-def test_scores_and_tables_take_rank_biased_precision() -> None:
-    name, mean = "rbp@0.8", biased_mean([2])
-    tied = float((biased(1) + biased(2)) / 2)
-    scores = np.array([[3.0, 2.0, 1.0, 0.0], [2.0, 2.0, 1.0, 0.0]])
-    values = [mean, tied]
-    found = sm.evaluate(scores, [1, 1], metrics=[name]).frame
-    assert found["estimate"].tolist() == pytest.approx([sum(values) / 2], rel=1e-14)
-    measure = sm.RankMetric(name)
-    measure.update(scores, [1, 1])
-    row = measure.compute().frame.iloc[0]
-    assert row["estimate"] == pytest.approx(sum(values) / 2, rel=1e-14)
-    intervals = sm.RankIntervals([1, 0], [0, 1], [4, 4])
-    assert intervals.evaluate(name) == pytest.approx(values, rel=1e-14)
-    middle = 0.2 * 0.8**0.5
-    assert intervals.evaluate(name, "realistic") == pytest.approx([mean, middle], rel=1e-14)
-
-    ranks, protocol = RANKS["A"] * 100, sm.Protocol(12, 4, replacement=False)
-    printed = np.mean([float(sm.estimators.naive(name, protocol).expected(r)) for r in RANKS["A"]])
-    rows = pd.DataFrame({"method": ["A"], "RBP@0.8": [f"{printed:.4f}"]})
-    bounds = sm.published(rows, n_items=12, n_negatives=4, users=len(ranks), replacement=False)
-    assert bounds.frame["metric"].tolist() == [name]
-    assert 0 <= bounds.frame["low"][0] <= biased_mean(ranks) <= bounds.frame["high"][0] <= 0.2
 
 
 def _exactly_from(message: str) -> str:

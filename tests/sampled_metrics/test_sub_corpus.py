@@ -28,7 +28,6 @@ METRICS = [
     "ap@3",
     "precision@2",
     "auc",
-    "rbp@0.6",
 ]
 OTHERS, SAMPLED = 6, 3
 QRELS = {"q1": {"r1": 1}, "q2": {"r1": 1, "r2": 1}, "q3": {"r3": 1}}
@@ -83,8 +82,6 @@ def factor_by_definition(metric, j, n_relevant):
         return {"ap": j / min(n_relevant, metric.k)}.get(
             metric.kind, factor_by_definition(metric, 1, n_relevant) * (metric.kind != "hit")
         )
-    if metric.kind == "rbp":
-        return 1.0
     function = {"ap": 1 / j, "rr": 1 / j, "ndcg": 1 / np.log2(j + 1)}.get(metric.kind, 1)
     return metric.term(j, j, n_relevant) / function
 

@@ -6,7 +6,6 @@ missing, because an item without a score has an unknown rank.
 """
 
 from .link_prediction import link_prediction
-from .popularity import popularity_bands
 from .pykeen import pykeen, pykeen_metrics
 from .ranx import ranx
 from .recbole import recbole, recbole_scores
@@ -19,7 +18,6 @@ __all__ = [
     "counts_above",
     "from_scores",
     "link_prediction",
-    "popularity_bands",
     "pykeen",
     "pykeen_metrics",
     "ranx",
