@@ -27,6 +27,7 @@ from ._files import SUFFIXES, OutputFiles
 if TYPE_CHECKING:
     from .bounds.assumption import Assumption
     from .log.compact import Log
+    from .log.query_values import TopLists
     from .log.sub_corpus import SubCorpus
     from .protocol import Adaptive
     from .results import Result
@@ -300,7 +301,7 @@ def _opened(
     names = getattr(arguments, "metrics", None) or arguments.metric
     for name in [names] if isinstance(names, str) else names:
         metric(name)
-    is_run = bool(getattr(arguments, "qrels", None) or getattr(arguments, "corpus_size", None))
+    is_run = any(getattr(arguments, name, None) for name in ("qrels", "corpus_size", "of_all"))
     log_files = files_of(arguments.log, any_suffix=is_run)
     inputs = [] if log_files is None else log_files.paths
     table_path, page_path = _table(arguments, files, inputs), None
@@ -310,20 +311,33 @@ def _opened(
         page_path = files.add(Path(arguments.report), inputs)
         import_figures()
     if is_run:
-        return _sub_corpus(arguments), table_path, page_path
+        return _run(arguments), table_path, page_path
+    if arguments.command != "plan" and arguments.first_rank is None:
+        from .designs.options import checked_metrics
+        from .log.query_values import query_values
+
+        values = query_values(arguments.log, checked_metrics(names))
+        if values is not None:
+            return values, table_path, page_path
     return _log(arguments), table_path, page_path
 
 
-def _sub_corpus(arguments: argparse.Namespace) -> SubCorpus:
+def _run(arguments: argparse.Namespace) -> SubCorpus | TopLists:
     from .readers import trec
 
-    for name, flag in (("qrels", "--qrels"), ("corpus_size", "--corpus-size")):
-        if getattr(arguments, name) is None:
-            raise ValueError(f"{flag} is missing: a run over one sub-corpus is read with it")
+    if arguments.qrels is None:
+        raise ValueError("--qrels is missing: runs are read with it")
+    if arguments.corpus_size is None and not arguments.of_all:
+        raise ValueError(
+            "--corpus-size is missing: say how many documents the corpus has if the run ranks a "
+            "sub-corpus, or --of-all if it lists the first documents of the whole corpus"
+        )
     names = "n_items n_negatives replacement adaptive first_rank by"
     for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
+    if arguments.of_all:
+        return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size, of_all=True)
     return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
 
 

@@ -201,6 +201,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "for each query, one sub-corpus of the relevant documents and a sample of the others")
         add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
             "takes several sizes, and shows how a metric falls as the corpus grows")
+        _of_all_option(add)
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
     _design_options(add)
@@ -213,6 +214,11 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     _output_options(
         add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
     add("--report HTML", "also write a page with tables, figures and verdicts")
+
+
+def _of_all_option(add: partial[None]) -> None:
+    add("--of-all", "each list of the runs holds the first documents of the whole corpus: metrics "
+        "up to its end are exact")
 
 
 def _design_options(add: partial[None]) -> None:

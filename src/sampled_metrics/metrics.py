@@ -421,6 +421,18 @@ class Metric:
         return self.declaration.scale(n_relevant, self.k)
 
 
+def factors(metric: Metric, gain: FloatArray) -> FloatArray:
+    """What the metric's function of the rank is multiplied by, for each document, the best first.
+
+    The gain in NDCG is the relevance, as in trec_eval.
+    """
+    if metric.declaration.graded:
+        ideal = np.sort(gain)[::-1][: metric.k]
+        return np.asarray(gain / metric.unscaled(np.arange(1, ideal.size + 1), ideal).sum())
+    weight = metric.declaration.weight(np.arange(1, gain.size + 1))
+    return np.asarray(weight / metric.scale(gain.size))
+
+
 def _unknown(kind: str) -> ValueError:
     """The refusal of a name, with a near one."""
     known = _KIND_BY_NAME.get(kind)

@@ -201,9 +201,10 @@ def _log(data: LogSource, protocol: Protocol | None, replacement: bool | None) -
             f"protocol must be left out with a log, which states its own, got {protocol}: for "
             "another catalogue give n_items"
         )
-    log = opened(data, replacement)
-    if isinstance(log, SubCorpus):
-        raise ValueError("a sub-corpus has no plan: only estimate and compare take one")
+    log = opened(data, [], replacement)
+    if not isinstance(log, Log):
+        kind = "a sub-corpus has" if isinstance(log, SubCorpus) else "values by query have"
+        raise ValueError(f"{kind} no plan: only estimate and compare take one")
     return log
 
 

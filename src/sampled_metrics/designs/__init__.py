@@ -9,6 +9,7 @@ from .analysis import Analysis, Request
 from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
 from .one_sub_corpus import SubCorpusAnalysis
+from .query_values import QueryValuesAnalysis
 from .uniform import UniformAnalysis
 from .weighted import NAboveAnalysis, WeightedAnalysis
 
@@ -17,6 +18,7 @@ __all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
 #: The analyses, each more special than those after it.
 DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
+    QueryValuesAnalysis,
     AdaptiveAnalysis,
     ChosenAnalysis,
     WeightedAnalysis,

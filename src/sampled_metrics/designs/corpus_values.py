@@ -172,18 +172,6 @@ class Sampling:
         return np.asarray(prior @ np.maximum(spread, 0.0))
 
 
-def factors(metric: Metric, gain: FloatArray) -> FloatArray:
-    """What the metric's function of the rank is multiplied by, for each document, the best first.
-
-    The gain in NDCG is the relevance, as in trec_eval.
-    """
-    if metric.declaration.graded:
-        ideal = np.sort(gain)[::-1][: metric.k]
-        return np.asarray(gain / metric.unscaled(np.arange(1, ideal.size + 1), ideal).sum())
-    weight = metric.declaration.weight(np.arange(1, gain.size + 1))
-    return np.asarray(weight / metric.scale(gain.size))
-
-
 @lru_cache(maxsize=16)
 def sampling(n_others: int, n_sampled: int, most: int | None) -> Sampling:
     """See :class:`Sampling`; its arrays are made once."""

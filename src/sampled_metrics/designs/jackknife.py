@@ -41,9 +41,9 @@ from scipy.special import stdtr, stdtrit
 
 from .._validate import FloatArray
 from ..log.sub_corpus import Order, SubCorpus
-from ..metrics import Metric
+from ..metrics import Metric, factors
 from . import corpus_values
-from .corpus_values import CorpusValues, cached_values, factors
+from .corpus_values import CorpusValues, cached_values
 
 #: Below this many degrees of freedom a handful of documents make V, as hubs do.
 _FEWEST_DEGREES = 6.0

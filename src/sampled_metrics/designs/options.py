@@ -13,6 +13,7 @@ import numpy as np
 from .. import estimators as corrections
 from .._validate import as_written
 from ..log.compact import Log
+from ..log.query_values import QueryValues, query_values
 from ..log.read import read_log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
@@ -25,21 +26,23 @@ if TYPE_CHECKING:
 
 
 def opened(
-    log: Log | SubCorpus | str | Path | Sequence[str | Path] | pd.DataFrame,
+    log: Log | SubCorpus | QueryValues | str | Path | Sequence[str | Path] | pd.DataFrame,
+    metrics: Sequence[Metric],
     replacement: bool | None,
     by: str | None = None,
-) -> Log | SubCorpus:
-    """A log or sub-corpus, read from its source if necessary."""
-    if isinstance(log, SubCorpus):
-        if by is not None:
-            raise ValueError(f"by must be left out for a sub-corpus, got {as_written(by)}")
-        if replacement is not None:
-            raise ValueError(
-                f"replacement must be left out for a sub-corpus, got {as_written(replacement)}"
-            )
-        return log
+) -> Log | SubCorpus | QueryValues:
+    """A log, sub-corpus or values by query, read from its source if necessary."""
+    if not isinstance(log, (Log, SubCorpus, QueryValues)):
+        values = query_values(log, metrics)
+        if values is None:
+            return read_log(log, replacement=replacement, by=by)
+        log = values
     if not isinstance(log, Log):
-        return read_log(log, replacement=replacement, by=by)
+        kind = "a sub-corpus" if isinstance(log, SubCorpus) else "values by query"
+        for name, option in (("by", by), ("replacement", replacement)):
+            if option is not None:
+                raise ValueError(f"{name} must be left out for {kind}, got {as_written(option)}")
+        return log
     if replacement not in (None, log.replacement):
         raise ValueError(
             f"replacement must be {log.replacement} as in the log, got {as_written(replacement)}"

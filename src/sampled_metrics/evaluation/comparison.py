@@ -93,11 +93,11 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'undecided'})
     """
+    metrics = options.checked_metrics(metric)
     requests = [
-        Request([each], gamma, checked_confidence(confidence), assumption)
-        for each in options.checked_metrics(metric)
+        Request([each], gamma, checked_confidence(confidence), assumption) for each in metrics
     ]
-    opened = options.opened(log, replacement, by)
+    opened = options.opened(log, metrics, replacement, by)
     answer: Comparison = answers(
         opened, by, requests, lambda one: one.comparison(estimator, progress=progress)
     )

@@ -103,7 +103,7 @@ def estimate(
         assumption,
         identification,
     )
-    opened = options.opened(log, replacement, by)
+    opened = options.opened(log, request.metrics, replacement, by)
     answer: Estimates = answers(opened, by, [request], lambda one: one.estimates(progress=progress))
     return answer
 
@@ -176,5 +176,5 @@ def estimate_each(
     5           Z  bias-variance  0.090
     """
     request = Request(options.checked_metrics(metrics), gamma, checked_confidence(confidence))
-    analysis = analysis_of(options.opened(log, replacement), request)
+    analysis = analysis_of(options.opened(log, request.metrics, replacement), request)
     return analysis.by_estimator(estimators, progress=progress)

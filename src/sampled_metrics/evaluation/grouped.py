@@ -13,7 +13,10 @@ from ..designs import Analysis, Request, analysis_of
 from ..log.columns import listed
 from ..log.compact import Log
 from ..log.groups import by_group
+from ..log.query_values import QueryValues
 from ..results import ALL, Comparison
+
+_MEAN_OF_DATASETS = f"{ALL} is the mean over data sets, each of which counts the same"
 
 
 def answers(
@@ -23,6 +26,8 @@ def answers(
 
     The error rate is divided by the number of answers (Bonferroni).
     """
+    if isinstance(log, QueryValues) and log.datasets is not None:
+        by = "dataset"
     logs, left_out = ({ALL: log}, []) if by is None else _logs(log)
     n_answers, asked = len(logs) * len(requests), requests[0].confidence
     if n_answers == 1:
@@ -53,8 +58,10 @@ def answers(
     return replace(result, notes=(*dict.fromkeys(left_out + notes),), log=None)
 
 
-def _logs(log: Log) -> tuple[dict[str, Log], list[str]]:
+def _logs(log: Log | QueryValues) -> tuple[dict[str, Any], list[str]]:
     """The log of all users and of each group that has a standard error, and notes."""
+    if isinstance(log, QueryValues):
+        return {ALL: log.mean_of_datasets(), **log.by_dataset()}, [_MEAN_OF_DATASETS]
     assert log.groups is not None
     labels = log.groups.cat.categories
     parts = {label: part for label, part in by_group(log) if min(part.users_of.values()) > 1}

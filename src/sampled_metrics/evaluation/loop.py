@@ -296,7 +296,8 @@ def _of_rows(
     several = _by_recommender(scores)
     if targets is None:
         return table_of_ranks(scores if _is_table(scores) else _of_ranks(several), first_rank)
-    return (rectools if _is_table(targets) else _of_runs)(scores, targets), ()
+    rows: Any = (rectools if _is_table(targets) else _of_runs)(scores, targets)
+    return rows, ()
 
 
 def _by_recommender(scores: Any) -> Mapping[str, Any]:

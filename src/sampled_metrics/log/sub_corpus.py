@@ -232,7 +232,8 @@ def _scores(
             f"{len(documents):,} documents for query {_name(query)}: of a run that was cut at k "
             "only this follows, that a metric with a cutoff up to k is on the whole corpus at most "
             "what it is here; for more, score all of them (mteb 1: run(model, top_k=len(corpus)); "
-            "sentence-transformers: map_at_k=[len(corpus)])"
+            "sentence-transformers: map_at_k=[len(corpus)]). If each list holds the first "
+            "documents of the whole corpus, say of_all=True, or --of-all"
         )
     scores = np.empty(len(documents), dtype=score.dtype)
     scores[code] = score

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._validate import shortened
+from ..log.query_values import TopLists, top_lists
 from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import judged_run, real_column
 from .trec import QUERY
@@ -29,6 +30,12 @@ def ranx(
 ) -> SubCorpus: ...
 
 
+@overload
+def ranx(
+    run: Any, qrels: Any, *, recommender: str | None = None, of_all: Literal[True]
+) -> TopLists: ...
+
+
 def ranx(
     run: Any,
     qrels: Any,
@@ -36,7 +43,8 @@ def ranx(
     recommender: str | None = None,
     corpus_size: int | Sequence[int] | None = None,
     kept: Collection[object] = (),
-) -> pd.DataFrame | SubCorpus:
+    of_all: bool = False,
+) -> pd.DataFrame | SubCorpus | TopLists:
     """Read a ``Run`` and ``Qrels`` of the library ranx.
 
     Parameters
@@ -51,8 +59,9 @@ def ranx(
         relevant, may stand for a mapping.
     recommender : str, optional
         By default the run's name.
-    corpus_size, kept : optional
-        As for :func:`trec`, if the runs rank one sub-corpus for all queries.
+    corpus_size, kept, of_all : optional
+        As for :func:`trec`, if the runs rank one sub-corpus for all queries, or list the first
+        documents of the whole corpus.
 
     Returns
     -------
@@ -84,8 +93,12 @@ def ranx(
     >>> ranx(run, judged, recommender="bm25", corpus_size=100)
     SubCorpus(corpus_size=100, n_kept=1, n_sampled=2, queries=('q1', 'q2'), notes=(), larger=())
     """
-    if corpus_size is not None:
-        return _sub_corpus(run, qrels, recommender, corpus_size, kept)
+    if corpus_size is not None or of_all:
+        rows, judged = _runs(run, qrels, recommender)
+        if of_all:
+            return top_lists(rows, judged, "run", corpus_size)
+        assert corpus_size is not None
+        return sub_corpus(rows, judged, corpus_size, kept, "run")
     rows = _nested(run, "run", "score")
     rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
     judged = _nested(qrels, "qrels", "relevance")
@@ -93,20 +106,15 @@ def ranx(
     return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
 
 
-def _sub_corpus(
-    run: Any,
-    qrels: Any,
-    recommender: str | None,
-    corpus_size: int | Sequence[int],
-    kept: Collection[object],
-) -> SubCorpus:
+def _runs(run: Any, qrels: Any, recommender: str | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of one run or several, and those of the judgements, in the words of retrieval."""
     import pandas as pd
 
     runs = {recommender or getattr(run, "name", None) or "system": run}
     if isinstance(run, Mapping):
         values = [value.to_dict() if hasattr(value, "to_dict") else value for value in run.values()]
         inner = [one for value in values if isinstance(value, Mapping) for one in value.values()]
-        if any(isinstance(one, Mapping) for one in inner):
+        if any(isinstance(one, (Mapping, list, tuple)) for one in inner):
             runs = dict(run)
     tables = [_nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
     rows, judged = pd.concat(tables, ignore_index=True), _nested(qrels, "qrels", "rel")
@@ -114,9 +122,7 @@ def _sub_corpus(
         raise ValueError("run must rank a document for a query, got none")
     rows["score"] = real_column(rows, "score", "run")
     judged["rel"] = real_column(judged, "rel", "qrels")
-    return sub_corpus(
-        rows.rename(columns=QUERY), judged.rename(columns=QUERY), corpus_size, kept, "run"
-    )
+    return rows.rename(columns=QUERY), judged.rename(columns=QUERY)
 
 
 def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:

@@ -8,8 +8,10 @@ import numpy as np
 
 from .._validate import as_written
 from ..log.columns import listed, require_columns
+from ..log.query_values import TopLists, top_lists
 from ..log.sources import Tabular, loaded
 from .candidates import judged_run, real_column, scored_candidates
+from .trec import QUERY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +23,8 @@ def rectools(
     candidates: Tabular | None = None,
     *,
     unscored: Literal["refuse", "tied last"] = "refuse",
-) -> pd.DataFrame:
+    of_all: bool = False,
+) -> pd.DataFrame | TopLists:
     """Read recommendations and test interactions of the library RecTools.
 
     Parameters
@@ -39,11 +42,14 @@ def rectools(
     unscored : {"refuse", "tied last"}
         How to treat candidates without a score. "tied last" puts them below all others, tied with
         each other, for models that recommend only items similar to the user's; needs `candidates`.
+    of_all : bool, optional
+        Whether `reco` holds the first items of the whole catalogue, cut at some rank, as for
+        :func:`trec`.
 
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`.
+        As from :func:`from_scores`; with `of_all` lists, as from :func:`trec`.
 
     Raises
     ------
@@ -76,6 +82,8 @@ def rectools(
             )
         rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
     tested = _renamed(*loaded(interactions, "interactions"))[["user", "item"]].drop_duplicates()
+    if of_all:
+        return _top_lists(rows, tested, source)
     if unscored not in ("refuse", "tied last"):
         raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
     if candidates is not None:
@@ -85,6 +93,14 @@ def rectools(
     elif unscored == "tied last":
         raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
     return judged_run(rows, tested, source)
+
+
+def _top_lists(rows: pd.DataFrame, tested: pd.DataFrame, source: str) -> TopLists:
+    if "recommender" not in rows:
+        rows = rows.assign(recommender="recommender")
+    return top_lists(
+        rows.rename(columns=QUERY), tested.assign(rel=1.0).rename(columns=QUERY), source
+    )
 
 
 def _renamed(frame: pd.DataFrame, source: str) -> pd.DataFrame:

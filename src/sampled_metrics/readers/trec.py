@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
 from .._files import named
 from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
+from ..log.query_values import TopLists, top_lists
 from ..log.sources import files
 from ..log.sub_corpus import SubCorpus, sub_corpus
 from .candidates import KEY, judged_run, real_column
@@ -46,13 +47,24 @@ def trec(
 ) -> SubCorpus: ...
 
 
+@overload
+def trec(
+    run: str | Path | Sequence[str | Path],
+    qrels: str | Path,
+    *,
+    corpus_size: int | Sequence[int] | None = None,
+    of_all: Literal[True],
+) -> TopLists: ...
+
+
 def trec(
     run: str | Path | Sequence[str | Path],
     qrels: str | Path,
     *,
     corpus_size: int | Sequence[int] | None = None,
     kept: Collection[str] = (),
-) -> pd.DataFrame | SubCorpus:
+    of_all: bool = False,
+) -> pd.DataFrame | SubCorpus | TopLists:
     """Read a run and relevance judgements in the text formats of TREC.
 
     Parameters
@@ -75,13 +87,15 @@ def trec(
     kept : collection of str
         With `corpus_size`, documents of the sub-corpus that were kept on purpose although they are
         relevant to no query, such as judged ones. All others count as sampled.
+    of_all : bool, optional
+        Whether lists are cut from the whole corpus: metrics up to their end are exact.
 
     Returns
     -------
     DataFrame
         As from :func:`from_scores`; user is the qid and item the docid, both text. With
         `corpus_size` a sub-corpus, which :func:`~sampled_metrics.estimate` and
-        :func:`~sampled_metrics.compare` take.
+        :func:`~sampled_metrics.compare` take, as they do lists with `of_all`.
 
     Raises
     ------
@@ -114,11 +128,14 @@ def trec(
     """
     rows, source = _runs(run, Path(qrels))
     judged = _judged(qrels)
-    if corpus_size is None:
+    if corpus_size is None and not of_all:
         return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], source)
     rows["score"] = real_column(rows, "score", source)
     rows = rows.astype(dict.fromkeys(KEY, str)).rename(columns=QUERY)
     judged = judged.astype({"user": str, "item": str}).rename(columns=QUERY)
+    if of_all:
+        return top_lists(rows, judged, source, corpus_size)
+    assert corpus_size is not None
     return sub_corpus(rows, judged, corpus_size, kept, source)
 
 

@@ -136,10 +136,17 @@ def estimates_table(result: Estimates) -> pd.DataFrame:
                 table[name] = [_rounded(end, rounding) for end in table[name]]
         return table
     ranges = ["typical_low", "typical_high", "possible_low", "possible_high"]
-    table = result.frame.drop(columns=["standard_error", *ranges])
+    student = ["student_low", "student_high"]
+    table = result.frame.drop(columns=["standard_error", *ranges, *student], errors="ignore")
     if "group" not in table:
         table = table.drop(columns="users")
-    typical = _ranges_of(result.frame, "typical")
+    if "highest" in table:
+        table.insert(
+            list(table).index("assumption"), LARGE_SAMPLE, _ranges_of(result.frame, "student")
+        )
+        if np.allclose(table["highest"], table["reported"], atol=1e-12):
+            table = table.drop(columns="highest")
+    typical = _ranges_of(result.frame, "typical") if "typical_low" in result.frame else []
     if any(typical):
         table.insert(list(table).index("estimate") + 1, "typical", typical)
     heading = _heading(result.frame["warrant"], result)

@@ -1,0 +1,365 @@
+"""Metrics of each query that nobody has to correct: values by query, and lists of the whole corpus.
+
+A list of the first k documents of the whole corpus has exact metrics at k and less. Where a
+relevant document is not listed, its rank is beyond k: deeper metrics lie between the value with
+that document at the end and the value with it right after the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validate import FloatArray, IntArray, as_written, shortened
+from ..metrics import Metric, factors
+from ..metrics import metric as parsed
+from .columns import listed, meaning
+from .sources import files, loaded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Names of a column of data sets, and of a column that names the metric of each value.
+_DATASETS, _LONG = {"dataset", "task", "task_name"}, {"metric", "measure"}
+_POOLED = (
+    "most lists end with their last relevant document: if judged documents alone were listed, "
+    "the whole corpus has others above them, and the values are too high"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryValues:
+    """Values of metrics for the queries that all systems answered.
+
+    Attributes
+    ----------
+    queries : tuple of str
+    values : mapping of metric name to mapping of system to ndarray, shape (queries,)
+        The only key is "" if the caller names the metric.
+    datasets : ndarray of int, shape (queries,), optional
+        The data set of each query, as an index into `dataset_names`.
+    notes : tuple of str
+        What the reader left out.
+    weights : ndarray of float, shape (queries,), optional
+        What a query counts in the mean, 1 on average; by default all count the same.
+    strata : ndarray of int, shape (queries,), optional
+        The data sets that the weights balance.
+    """
+
+    queries: tuple[str, ...]
+    values: Mapping[str, Mapping[str, FloatArray]] = field(repr=False)
+    datasets: IntArray | None = None
+    dataset_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    weights: FloatArray | None = field(default=None, repr=False)
+    strata: IntArray | None = field(default=None, repr=False)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return tuple(next(iter(self.values.values())))
+
+    def bounds(self, metric: Metric) -> dict[str, FloatArray]:
+        """For each system the lowest and highest value of each query, shape (2, queries)."""
+        if metric.name not in self.values and "" not in self.values:
+            raise ValueError(
+                f"metric must be one of {', '.join(self.values)}, got {metric.name}: the table has "
+                "no other values"
+            )
+        of_metric = self.values.get(metric.name, self.values.get("", {}))
+        return {name: np.array([values, values]) for name, values in of_metric.items()}
+
+    def on(self, rows: IntArray) -> QueryValues:
+        """Some of the queries."""
+        return replace(
+            self,
+            queries=tuple(np.array(self.queries, dtype=object)[rows]),
+            values={
+                name: {system: values[rows] for system, values in by_system.items()}
+                for name, by_system in self.values.items()
+            },
+            datasets=None,
+        )
+
+    def by_dataset(self) -> dict[str, QueryValues]:
+        """The queries of each data set with two or more; empty if the table has one alone."""
+        if self.datasets is None:
+            return {}
+        members = [np.flatnonzero(self.datasets == i) for i in range(len(self.dataset_names))]
+        return {
+            name: self.on(rows)
+            for name, rows in zip(self.dataset_names, members, strict=True)
+            if rows.size > 1
+        }
+
+    def mean_of_datasets(self) -> QueryValues:
+        """All queries, weighted so that each data set counts the same."""
+        assert self.datasets is not None
+        sizes = np.bincount(self.datasets)
+        weights = len(self.queries) / (sizes.size * sizes[self.datasets])
+        return replace(self, datasets=None, weights=weights, strata=self.datasets)
+
+
+@dataclass(frozen=True, eq=False)
+class TopLists(QueryValues):
+    """The first documents of the whole corpus for each query, in order.
+
+    `values` is empty. `gains` has the relevance of all relevant documents of each query, above 0;
+    `listed` for each system and query the ranks and the relevance of those that are listed, in
+    order; `lengths` the documents listed.
+    """
+
+    gains: Sequence[FloatArray] = field(default=(), repr=False)
+    listed: Mapping[str, Sequence[tuple[IntArray, FloatArray]]] = field(
+        default_factory=dict, repr=False
+    )
+    lengths: Mapping[str, IntArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return tuple(self.listed)
+
+    def bounds(self, metric: Metric) -> dict[str, FloatArray]:
+        if metric.linear:
+            raise ValueError(
+                f"metric must look at the top of the list, got {metric.name}: what is not listed "
+                "decides it"
+            )
+        bounds = {}
+        for name, lists in self.listed.items():
+            ends = np.empty((2, len(lists)))
+            for query, (ranks, gains) in enumerate(lists):
+                ends[:, query] = _ends(metric, ranks, gains, self.gains[query],
+                                       int(self.lengths[name][query]))  # fmt: skip
+            bounds[name] = ends
+        return bounds
+
+
+def _ends(
+    metric: Metric, ranks: IntArray, gains: FloatArray, all_gains: FloatArray, length: int
+) -> tuple[float, float]:
+    """The value if no other relevant document follows, and if the others follow at once."""
+    missing = np.sort(all_gains)[::-1].tolist()
+    for gain in gains:
+        missing.remove(gain)
+    ordered = np.append(gains, missing)
+    weights = factors(metric, ordered)
+    terms = metric.unscaled(np.append(ranks, length + 1 + np.arange(len(missing))), weights)
+    return float(terms[: ranks.size].sum()), float(terms.sum())
+
+
+def top_lists(
+    rows: pd.DataFrame, judged: pd.DataFrame, source: str, corpus_size: Any = None
+) -> TopLists:
+    """Runs of the whole corpus, cut at some rank, with their judgements.
+
+    `rows` has the columns system, query, document and score, `judged` query, document and rel.
+    Equal scores keep the order of the rows.
+    """
+    _refuse_twice(rows, ["system", "query", "document"], source)
+    runs = {
+        str(name): _documents(run)
+        for name, run in rows.groupby("system", sort=False, observed=True)
+    }
+    longest = max(max(map(len, run.values())) for run in runs.values())
+    if corpus_size is not None and np.max(corpus_size) < longest:
+        raise ValueError(
+            f"corpus_size must be at least the {longest:,} documents of the longest list of "
+            f"{source}, got {np.max(corpus_size):,}"
+        )
+    gains = {
+        query: dict(zip(part["document"], part["rel"].astype(float), strict=True))
+        for query, part in judged[judged["rel"] > 0].groupby("query", sort=False, observed=True)
+    }
+    common = [query for query in gains if all(query in run for run in runs.values())]
+    if len(common) < 2:
+        raise ValueError(
+            f"{source} must rank for 2 queries or more that have a relevant document in the qrels, "
+            f"got {len(common)}"
+        )
+    notes = _left_out(len(common), len(set(gains).union(*runs.values())) - len(common),
+                      "are in every run and have a relevant document")  # fmt: skip
+    lists = {
+        name: [_listed(run[query], gains[query]) for query in common] for name, run in runs.items()
+    }
+    lengths = {name: np.array([len(run[query]) for query in common]) for name, run in runs.items()}
+    all_gains = [np.array([*gains[query].values()]) for query in common]
+    notes += (_POOLED,) * _look_pooled(lists, lengths, all_gains)
+    names = tuple(map(str, common))
+    return TopLists(names, {}, notes=notes, gains=all_gains, listed=lists, lengths=lengths)
+
+
+def _left_out(n_queries: int, n_others: int, reason: str) -> tuple[str, ...]:
+    """A note if queries are left out."""
+    note = f"{n_queries:,} queries {reason}; {n_others:,} others are left out"
+    return (note,) * bool(n_others)
+
+
+def _documents(run: pd.DataFrame) -> dict[Any, list[Any]]:
+    """The documents of each query, best first."""
+    ordered = run.iloc[np.argsort(-run["score"].to_numpy(float), kind="stable")]
+    grouped = ordered.groupby("query", sort=False, observed=True)["document"]
+    return {query: documents.tolist() for query, documents in grouped}
+
+
+def _listed(documents: Sequence[Any], gain_of: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
+    """The ranks of the relevant documents of a list, and their relevance."""
+    ranks = [rank for rank, document in enumerate(documents, start=1) if document in gain_of]
+    return np.array(ranks, dtype=np.int64), np.array([gain_of[documents[r - 1]] for r in ranks])
+
+
+def _look_pooled(
+    lists: Mapping[str, Sequence[tuple[IntArray, FloatArray]]],
+    lengths: Mapping[str, IntArray],
+    gains: Sequence[FloatArray],
+) -> bool:
+    """Whether most lists hold all relevant documents, one of them at the end."""
+    ends = [
+        ranks.size == of_query.size and ranks[-1] == length
+        for name, of_system in lists.items()
+        for (ranks, _), length, of_query in zip(of_system, lengths[name], gains, strict=True)
+    ]
+    return bool(np.mean(ends) > 0.5)
+
+
+def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
+    """The values of a table by query, or None if the source is another table.
+
+    A long table has a column for the system and one for each metric, or columns metric and value; a
+    wide one has a column for each system, and holds the only metric that was asked for.
+    """
+    names = [*source.columns] if hasattr(source, "columns") else _columns_of(source)
+    if not _may_be_values(names, {metric.name for metric in metrics}):
+        return None
+    frame, place = loaded(source, "the table")
+    tables = _tables(frame.rename(columns={name: _role(name) for name in names}), metrics, place)
+    has_datasets = any(_role(name) == "dataset" for name in names)
+    return None if _are_counts(tables) else _of_tables(tables, has_datasets, place)
+
+
+def _may_be_values(names: Sequence[Any], asked: set[str]) -> bool:
+    """Whether a table with these columns is one by query, and no log."""
+    meanings = [meaning(name) for name in names]
+    if meanings.count("user") != 1 or {*meanings} - {"user", "recommender", None}:
+        return False
+    is_long = bool(_LONG & {str(name).lower() for name in names} or asked & {*_metrics_of(names)})
+    return is_long or ("recommender" not in meanings and len(asked) == 1)
+
+
+def _metrics_of(names: Iterable[Any]) -> dict[str, Any]:
+    """The columns that are called like metrics, by the name of the metric."""
+    return {name: column for column in names if (name := _metric_name(column)) is not None}
+
+
+def _tables(
+    frame: pd.DataFrame, metrics: Sequence[Metric], place: str
+) -> Mapping[str, pd.DataFrame]:
+    """A table of queries by systems for each metric."""
+    key = [name for name in ("dataset", "query") if name in frame]
+    if _LONG & {str(name).lower() for name in frame}:
+        return _of_long(frame, key, place)
+    by_metric = _metrics_of(frame.columns)
+    if {metric.name for metric in metrics} & {*by_metric}:
+        return {name: _by_system(frame, key, column, place) for name, column in by_metric.items()}
+    _refuse_twice(frame, key, place)
+    return {"": frame.set_index(key).select_dtypes("number")}
+
+
+def _role(name: object) -> object:
+    """What a column is called here."""
+    if str(name).lower() in _DATASETS:
+        return "dataset"
+    return {"user": "query", "recommender": "system"}.get(meaning(name) or "", name)
+
+
+def _are_counts(tables: Mapping[str, pd.DataFrame]) -> bool:
+    """Whether a wide table holds ranks or counts, or nothing."""
+    numbers = next(iter(tables.values())).to_numpy(dtype=float)
+    is_whole = bool((np.rint(numbers) == numbers).all())
+    return "" in tables and (numbers.size == 0 or (is_whole and numbers.max() > 1))
+
+
+def _of_long(frame: pd.DataFrame, key: list[str], place: str) -> dict[str, pd.DataFrame]:
+    """A table of queries by systems for each metric that a column names."""
+    column, value = (
+        next((name for name in frame if str(name).lower() in choices), None)
+        for choices in (_LONG, {"value", "score"})
+    )
+    if value is None:
+        raise ValueError(f"{place} must have a column value, got {listed(frame.columns)}")
+    metric_names = frame[column].map(_metric_name)
+    return {
+        name: _by_system(frame[metric_names == name], key, value, place)
+        for name in metric_names.dropna().unique()
+    }
+
+
+def _columns_of(source: Any) -> list[Any]:
+    """The columns of files; none of what is no file."""
+    paths = None if source == "bundled" else files(source)
+    if paths is None:
+        return []
+    with paths.opened() as table:
+        return [*table.columns]
+
+
+def _metric_name(name: object) -> str | None:
+    """The name of a metric as we write it, if a column's name is one."""
+    try:
+        return parsed(str(name)).name
+    except ValueError:
+        return None
+
+
+def _by_system(frame: pd.DataFrame, key: list[str], value: Any, place: str) -> pd.DataFrame:
+    """Queries by systems."""
+    rows = frame if "system" in frame else frame.assign(system="system")
+    _refuse_twice(rows, [*key, "system"], place)
+    values: pd.DataFrame = rows.set_index([*key, "system"])[value].unstack(sort=False)
+    return values
+
+
+def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: str) -> QueryValues:
+    """Checked values of the queries that have all of them."""
+    import pandas as pd
+
+    joint = pd.concat(tables, axis=1, join="outer")
+    is_complete = joint.notna().all(axis=1)
+    complete = joint[is_complete]
+    if len(complete) < 2:
+        raise ValueError(
+            f"{place} must have 2 queries or more with a value of every system, got {len(complete)}"
+        )
+    numbers = complete.to_numpy(dtype=float)
+    outside = (numbers < 0) | (numbers > 1) | ~np.isfinite(numbers)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"values must be in [0, 1], got {as_written(float(numbers[row, column]))} of "
+            f"{shortened(str(complete.columns[column][1]))} in {place}"
+        )
+    notes = _left_out(len(complete), int((~is_complete).sum()), "have a value of every system")
+    codes, names = None, tuple[str, ...]()
+    if has_datasets:
+        codes, labels = pd.factorize(complete.index.get_level_values("dataset"))
+        names = tuple(map(str, labels))
+    return QueryValues(
+        tuple(map(str, complete.index)),
+        {
+            name: {str(one): complete[name][one].to_numpy(dtype=float) for one in table.columns}
+            for name, table in tables.items()
+        },
+        codes if len(names) > 1 else None,
+        names,
+        notes,
+    )
+
+
+def _refuse_twice(frame: pd.DataFrame, key: list[str], place: str) -> None:
+    is_twice = frame.duplicated(key)
+    if is_twice.any():
+        row = frame.loc[is_twice, key].iloc[0]
+        label = ", ".join(f"{name} {shortened(str(row[name]))}" for name in key)
+        raise ValueError(f"{place} must have one row for each {', '.join(key)}, got {label} twice")
