@@ -176,14 +176,12 @@ def _is_list(value: object) -> bool:
     return in_brackets or bool(_LIST.fullmatch(text) and len(re.findall(r"\d+", text)) > 2)
 
 
-def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
-    """One row for each negative, if a column holds lists of them, as ReChorus' neg_items does."""
-    import pandas as pd
-
+def _list_columns(frame: pd.DataFrame, source: str) -> tuple[Any, list[Any]]:
+    """The column of lists of negatives, None if there is none, and those of other items."""
     firsts = [frame.iloc[:, i].dropna().head(1).tolist() for i in range(frame.shape[1])]
     names = [name for name, first in zip(frame, firsts, strict=True) if first and _is_list(*first)]
     if not names:
-        return frame
+        return None, []
     items = [name for name in frame if meaning(name) == "item" and name not in names]
     negatives = [name for name in names if "neg" in str(name).lower()]
     if not negatives and not items:
@@ -193,7 +191,16 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
             f"{source} holds lists in {listed(names)}: rename the one of negatives to neg_items, "
             "or remove it if it holds something else"
         )
-    (name,) = negatives
+    return negatives[0], items
+
+
+def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """One row for each negative, if a column holds lists of them, as ReChorus' neg_items does."""
+    import pandas as pd
+
+    name, items = _list_columns(frame, source)
+    if name is None:
+        return frame
     texts = [
         value if isinstance(value, str) else " ".join(map(str, np.atleast_1d(value)))
         for value in frame[name]
