@@ -240,11 +240,10 @@ def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:
         )
     for name in arguments.metrics or ():
         metric(name)
-    options = _given(arguments, "score item_bias relative_tolerance among output cluster progress")
+    options = _given(arguments, "score output cluster progress")
     ranks = rank(**_given(arguments, "users items test train name"), **options)
     n_several = int((ranks.frame["n_relevant"] > 1).sum())
-    counted = "are counted as candidates" if arguments.among == "all" else "are no candidates"
-    note = f"the user's other held-out items {counted} ({n_several:,} rows have some)"
+    note = f"the user's other held-out items are counted ({n_several:,} rows have some)"
     if arguments.output is not None:
         summary = f"{len(ranks.frame):,} ranks in {arguments.output}"
         print(f"{summary}: {note}" if n_several else summary)
@@ -579,7 +578,7 @@ COMMANDS = {
         "Rank held-out items exactly, so that nobody needs to sample.",
         "Items are ranked by factors among all items that their user was not trained on, in "
         "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
-        "and in columns of their own; --among irrelevant leaves them out.",
+        "and in columns of their own.",
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),

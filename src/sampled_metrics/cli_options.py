@@ -41,7 +41,7 @@ def add_option(
 ) -> None:
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
-    An option with a one-letter metavar is a whole number; P (confidence) and T (tolerance) are
+    An option with a one-letter metavar is a whole number; P (confidence) is
     real. Two words are two whole numbers.
     """
     flag, _, metavar = name.partition(" ")
@@ -58,7 +58,7 @@ def add_option(
         options |= {"metavar": flag}
         flag = flag.lower()
     if len(metavar) == 1:
-        options |= {"type": _number if metavar in "PT" else _whole}
+        options |= {"type": _number if metavar == "P" else _whole}
     flags = flag.split(",")
     parser.add_argument(*flags, help=help_text, **options)
 
@@ -152,22 +152,15 @@ def rank_options(add: partial[None]) -> None:
     add("--score", "the product of factors, the cosine of their angle, or their distance, the "
         "smallest of which is the best; default: dot",
         choices=("dot", "cosine", "euclidean"), default="dot")
-    add("--item-bias FILE", "what is added to each item's score, one number a row")
-    add("--tolerance T", "scores that differ by less than this part of the held-out item's are "
-        "tied; default: 0, products then being compared without rounding", default=0.0,
-        dest="relative_tolerance")
     add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
-        "for N processes; a command that was killed goes on where it was when it is given again")
-    add("--among", "whether a user's other held-out items are candidates, as they are by default, "
-        "or each item is ranked among the irrelevant ones alone",
-        choices=("all", "irrelevant"), default="all")
+        "for N processes")
     add("--name NAME", "the recommender, which becomes the first column of the ranks, so that "
         "compare reads several outputs together")
     add("--metrics NAME...",
         "print these metrics of the ranks, with standard errors, instead of the ranks")
     add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)
     add("-o,--output OUTPUT",
-        "write the ranks to a .csv or .parquet file, or to a folder of Parquet files")
+        "write the ranks to a .csv or .parquet file")
 
 
 def audit_options(add: partial[None]) -> None:

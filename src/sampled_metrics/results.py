@@ -460,7 +460,7 @@ class Ranks(Result):
 
     >>> rows = {"user": [0, 1], "item": [7, 9], "n_better": [0, 11], "n_tied": 0}
     >>> rows |= {"n_candidates": 500, "n_relevant": 1, "relevant_better": 0, "relevant_tied": 0}
-    >>> Ranks(pd.DataFrame(rows), {"among": "all"}).metrics(["recall@10", "rr"])
+    >>> Ranks(pd.DataFrame(rows)).metrics(["recall@10", "rr"])
     metric      value  standard_error  users
     recall@10  0.5000          0.5000      2
     rr         0.5417          0.4583      2

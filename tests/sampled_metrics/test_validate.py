@@ -33,7 +33,6 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: recbole(None, SimpleNamespace(neg_sample_args={"distribution": BIG})),
         lambda: sm.rank(BIG, "V.npy", "test.csv"),
         lambda: sm.rank("U.npy", "V.npy", "test.csv", output=BIG),
-        lambda: sm.rank("U.npy", "V.npy", "test.csv", among=BIG),
         lambda: exact_ranks([[1.0]], [HUGE], None),
         lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
         lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),

@@ -1,7 +1,6 @@
 """Exact ranks by blocks of users and shards of items, in this process or on a Dask cluster.
 
 A rank is one plus a count, and the count over a catalogue is the sum of the counts over its shards.
-Finished blocks are written at once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from .. import _progress
 from .._validate import IntArray, as_intp
 from .cluster import count_on_cluster
 from .job import Job, Trial, sum_of
-from .parts import Parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +34,7 @@ _BLOCK_ROWS = (256, 2**16)  # least and most held-out items of a block
 class Layout:
     """Blocks of held-out items, whole users each, and shards of the catalogue.
 
-    It depends on sizes only, so that a run can be resumed with other workers.
+    It depends on sizes only.
     """
 
     blocks: list[slice]
@@ -64,96 +62,42 @@ def ranked(
     frame: pd.DataFrame,
     seen: sp.csr_array | None,
     *,
-    all_candidates: bool = True,
-    parts: Parts | None = None,
     cluster: Any = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """The frame of :class:`~sampled_metrics.results.Ranks` for columns user and item, sorted by
     user.
 
-    `seen` are the items that are not candidates, shape (n_users, n_items); `parts` holds finished
-    blocks of an earlier run and receives new ones.
+    `seen` are the items that are not candidates, shape (n_users, n_items).
     """
-    import pandas as pd
-
     users, items = (frame[name].to_numpy() for name in ("user", "item"))
     n_candidates = np.full(len(frame), job.shape[1], dtype=np.int64)
     if seen is not None:
         n_candidates -= np.diff(seen.indptr)[users]
     layout = Layout.of(users, job.shape[1], job.width)
-    tables: dict[int, pd.DataFrame] = {}
-    if parts is not None:
-        for number, block in enumerate(layout.blocks):
-            finished = parts.read(number, frame.iloc[block].reset_index(drop=True))
-            if finished is not None:
-                tables[number] = finished
-    skip = set(tables)
-    for number, block, counts in _counted(
-        job, layout, users, items, seen, cluster=cluster, skip=skip, progress=progress
-    ):
-        table = frame.iloc[block].reset_index(drop=True)
-        table["n_better"], table["n_tied"] = counts
-        table["n_candidates"] = n_candidates[block]
-        tables[number] = _with_relevant(table, all_candidates)
-        if parts is not None:
-            parts.write(number, tables[number])
-    return pd.concat([tables[number] for number in sorted(tables)], ignore_index=True)
+    run = _count_here if cluster is None else partial(count_on_cluster, cluster)
+    blocks = ((block, _tasks(layout, block, users, items, seen)) for block in layout.blocks)
+    ends = layout.shards[0], layout.shards[-1]
+    trial_shards = [slice(shard.start, min(shard.start + 8, shard.stop)) for shard in ends]
+    trial = np.unique(users[layout.blocks[0]])[:4], trial_shards
+    better, tied = np.zeros((2, len(frame)), dtype=np.int64)
+    with _progress.bar(total=len(layout.blocks), desc="ranks", unit="block", show=progress) as bar:
+        for block, counts in run(job, trial, blocks, len(layout.shards)):
+            better[block], tied[block] = counts
+            bar.update(1)
+    ranks = frame.assign(n_better=better, n_tied=tied, n_candidates=n_candidates)
+    return _with_relevant(ranks)
 
 
-def _with_relevant(frame: pd.DataFrame, all_candidates: bool) -> pd.DataFrame:
-    """Add counts of the user's other test items above and equal; drop them from candidates if
-    asked.
-    """
+def _with_relevant(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the number of the user's test items, and of the others above and equal."""
     # One user's items are ordered by n_better, and equal scores have equal n_better.
     tie_sizes = frame.groupby(["user", "n_better"])["item"].transform("size")
-    above = frame.groupby("user")["n_better"].rank(method="min").astype(np.int64) - 1
-    ranks = frame.assign(
+    return frame.assign(
         n_relevant=frame.groupby("user")["item"].transform("size"),
-        relevant_better=above,
+        relevant_better=frame.groupby("user")["n_better"].rank(method="min").astype(np.int64) - 1,
         relevant_tied=tie_sizes - 1,
     )
-    if not all_candidates:
-        ranks["n_better"] -= ranks["relevant_better"]
-        ranks["n_tied"] -= ranks["relevant_tied"]
-        ranks["n_candidates"] -= ranks["n_relevant"] - 1
-    return ranks
-
-
-def _counted(
-    job: Job,
-    layout: Layout,
-    users: IntArray,
-    held_out: IntArray,
-    seen: sp.csr_array | None,
-    *,
-    cluster: Any,
-    skip: set[int],
-    progress: bool,
-) -> Iterator[tuple[int, slice, IntArray]]:
-    """Number, rows and counts of each block as it finishes, in any order."""
-    unfinished = [
-        (block_index, block)
-        for block_index, block in enumerate(layout.blocks)
-        if block_index not in skip
-    ]
-    with _progress.bar(total=len(layout.blocks), desc="ranks", unit="block", show=progress) as bar:
-        bar.update(len(skip))
-        if not unfinished:
-            return
-        run = _count_here if cluster is None else partial(count_on_cluster, cluster)
-        arguments = (
-            (block_index, block, _tasks(layout, block, users, held_out, seen))
-            for block_index, block in unfinished
-        )
-        end_shards = layout.shards[0], layout.shards[-1]
-        trial_shards = [
-            slice(shard.start, min(shard.start + 8, shard.stop)) for shard in end_shards
-        ]
-        trial = np.unique(users[unfinished[0][1]])[:4], trial_shards
-        for number, block, counts in run(job, trial, arguments, len(layout.shards)):
-            bar.update(1)
-            yield number, block, counts
 
 
 def _tasks(
@@ -177,7 +121,7 @@ def _tasks(
 
 def _count_here(
     job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
-) -> Iterator[tuple[int, slice, IntArray]]:
+) -> Iterator[tuple[slice, IntArray]]:
     job.tried(*trial)
-    for number, block, tasks in blocks:
-        yield number, block, sum_of(*(job.counts(*task) for task in tasks))
+    for block, tasks in blocks:
+        yield block, sum_of(*(job.counts(*task) for task in tasks))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,77 +23,53 @@ from ..numerics.arrays import on_host
 from .job import Job, Source, Trial, as_index, sum_of
 
 _IN_FLIGHT = 64  # most tasks at the scheduler, or four per thread if that is more
-_ATTEMPTS = 10  # times a block may be lost with its workers
-_KEPT = "finished blocks are kept where an output was named, and the same call goes on after them"
-_PATIENCE = 300.0  # seconds that a cluster may have no worker
 
 
 def count_on_cluster(
     cluster: Any, job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
-) -> Iterator[tuple[int, slice, IntArray]]:
-    """Number, rows and counts of each block; a bounded number of tasks is submitted at a time."""
+) -> Iterator[tuple[slice, IntArray]]:
+    """Rows and counts of each block; a bounded number of tasks is submitted at a time."""
     from distributed import KilledWorker, as_completed
 
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         portable_job = _portable(job, Path(scratch) if local else None)
-
         rows_of = partial(_future_rows, client)
-
-        def begun() -> Any:
-            # A task's result is recomputed if its worker dies; scattered data would be lost.
-            computed = [rows_of(job.users, trial[0])]
-            computed += [rows_of(job.items, row_index) for row_index in trial[1]]
-            return client.submit(Job.tried, portable_job, *trial, computed, pure=False)
-
-        shared = begun()
-        threads = sum(client.nthreads().values())
-        window = math.ceil(max(_IN_FLIGHT, 4 * threads) / n_shards)
-        waiting: dict[Any, tuple[int, slice, list[Any], int]] = {}
+        # A task's result is recomputed if its worker dies; scattered data would be lost.
+        computed = [rows_of(job.users, trial[0]), *(rows_of(job.items, x) for x in trial[1])]
+        shared = client.submit(Job.tried, portable_job, *trial, computed, pure=False)
+        window = math.ceil(max(_IN_FLIGHT, 4 * sum(client.nthreads().values())) / n_shards)
+        shards: dict[int, Any] = {}  # futures of their rows, if items are a Dask array
+        waiting: dict[Any, slice] = {}
         done = as_completed(loop=client.loop)
 
-        shards: dict[int, Any] = {}  # futures of their rows, if items are a Dask array
-
-        def count(task: tuple[Any, ...], user_rows: Any, own_rows: Any) -> Any:
-            shard_start = task[2].start
-            if shard_start not in shards:
-                shards[shard_start] = rows_of(job.items, task[2])
-            computed = user_rows, shards[shard_start], own_rows
-            return client.submit(Job.counts, shared, *task, computed, pure=False)
-
-        def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
+        def submit(block: slice, tasks: Iterator[Any]) -> None:
             with _reached(client):
-                user_rows = rows_of(job.users, as_index(np.unique(tasks[0][0])))
-                own_rows = rows_of(job.items, tasks[0][1])
-                counts = [count(task, user_rows, own_rows) for task in tasks]
+                counts: list[Any] = []
+                for task in tasks:
+                    users, held_out, shard, _ = task
+                    if not counts:
+                        user_rows = rows_of(job.users, as_index(np.unique(users)))
+                        own_rows = rows_of(job.items, held_out)
+                    if shard.start not in shards:
+                        shards[shard.start] = rows_of(job.items, shard)
+                    rows = user_rows, shards[shard.start], own_rows
+                    counts.append(client.submit(Job.counts, shared, *task, rows, pure=False))
                 total = client.submit(sum_of, *counts, pure=False, priority=1)
-            waiting[total] = number, block, tasks, attempt
-            done.add(total)
+                waiting[total] = block
+                done.add(total)
 
         try:
-            for _, (number, block, tasks) in zip(range(window), blocks, strict=False):
-                submit(number, block, list(tasks))
-            for total in _finished(client, done):
-                number, block, tasks, attempt = waiting.pop(total)
-                problem, counts = _outcome(client, total)
-                if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
-                    if shared.status == "error":  # lost too often itself
-                        shared = begun()
-                    for rows in shards.values():
-                        if rows is not None and rows.status == "error":
-                            rows.retry()
-                    submit(number, block, tasks, attempt + 1)
-                    continue
-                if isinstance(problem, KilledWorker):
-                    raise MemoryError(
-                        f"workers died {attempt + 1} times at one block of users, perhaps for want "
-                        "of memory: give each worker more, or fewer threads"
-                    )
-                if problem is not None:
-                    raise problem
-                yield number, block, counts
-                for number, block, tasks in blocks:
-                    submit(number, block, list(tasks))
-                    break
+            for block, tasks in islice(blocks, window):
+                submit(block, tasks)
+            for total in done:
+                yield waiting.pop(total), _result(client, total)
+                for block, tasks in islice(blocks, 1):
+                    submit(block, tasks)
+        except KilledWorker:
+            raise MemoryError(
+                "workers died again and again at one block of users, perhaps for want of memory: "
+                "give each worker more, or fewer threads"
+            ) from None
         finally:
             with suppress(Exception):
                 client.cancel(list(waiting))
@@ -105,58 +82,14 @@ def _future_rows(client: Any, source: Source | None, row_index: slice | IntArray
     return client.compute(arrays.rows(source.values, row_index))
 
 
-def _finished(client: Any, done: Any) -> Iterator[Any]:
-    """Futures as they finish; ConnectionError if there is no worker for `_PATIENCE`."""
-    patience = _Patience(client)
-    while not done.is_empty():
-        if done.has_ready():
-            yield next(done)
-            patience.renew()
-            continue
-        with done.thread_condition:
-            done.thread_condition.wait(timeout=0.1)
-        patience.ask()
-
-
-def _outcome(client: Any, future: Any) -> tuple[BaseException | None, Any]:
-    """The error or result of a finished task.
-
-    A result lost with its worker is computed again if there is another worker.
-    """
-    patience = _Patience(client)
-    while future.status != "error":
-        with _reached(client):
-            try:
-                return None, future.result(timeout=min(1.0, _PATIENCE))
-            except Exception as problem:
-                if future.status != "error" and not isinstance(problem, TimeoutError):
-                    raise
-        patience.ask()
-    return future.exception(), None
-
-
-class _Patience:
-    """Asks for workers once a second; ConnectionError if there was none for `_PATIENCE`."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._asked = self._last = time.monotonic()  # _last: when a worker was there
-
-    def renew(self) -> None:
-        self._last = time.monotonic()
-
-    def ask(self) -> None:
-        if time.monotonic() < self._asked + min(1.0, _PATIENCE):
-            return
-        with _reached(self._client):
-            has_workers = bool(self._client.nthreads())
-        self._asked = time.monotonic()
-        self._last = self._asked if has_workers else self._last
-        if self._asked > self._last + _PATIENCE:
-            raise ConnectionError(
-                f"the scheduler at {self._client.scheduler.address} has had no worker for "
-                f"{_PATIENCE:g} seconds, so start some: {_KEPT}"
-            )
+def _result(client: Any, total: Any) -> IntArray:
+    """The result of a finished task, or its error."""
+    with _reached(client):
+        problem = total.exception()
+        if problem is None or isinstance(problem, CancelledError):
+            counts: IntArray = total.result()
+            return counts
+    raise problem
 
 
 @contextmanager
@@ -169,7 +102,7 @@ def _reached(client: Any) -> Iterator[None]:
         if not lost and client.status in ("running", "connecting"):
             raise
         raise ConnectionError(
-            f"the scheduler at {client.scheduler.address} is gone: {_KEPT}"
+            f"the scheduler at {client.scheduler.address} is gone, so begin again"
         ) from None
 
 
@@ -193,7 +126,7 @@ def _portable(job: Job, scratch: Path | None) -> Job:
             path = scratch / f"{name}.npy"
             np.save(path, on_host(source.values))
             sources[name] = Source(source.name, str(path))
-    return Job(sources["users"], sources["items"], job.score, job.bias, job.tolerance)
+    return replace(job, **sources)
 
 
 @contextmanager

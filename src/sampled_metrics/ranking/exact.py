@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._validate import IntArray, real_scores
+from .._validate import FloatArray, IntArray, real_scores
 from ..numerics.arrays import like, namespace, on_host
-from .counting import TILE, TieBand, Tile, checked_scores, count_blocks
+from .counting import TILE, Band, Tile, checked_scores, count_blocks, tie_band
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals
 
@@ -87,12 +87,12 @@ def exact_ranks(
     checked_held_out(items, n_items, relative_tolerance)
     seen = as_csr(train, items.size, n_items)
 
-    def tiles(block: slice) -> tuple[TieBand, Tile]:
+    def tiles(block: slice) -> tuple[Band, Tile]:
         values = _block(blocks, block, n_items)
         xp = namespace(values) or np
         flat_index = like(np.arange(values.shape[0]) * n_items + items[block], values)
         own_scores = on_host(xp.take(xp.reshape(values, (-1,)), flat_index))
-        return TieBand.of(own_scores, relative_tolerance), lambda columns: values[:, columns]
+        return tie_band(own_scores, relative_tolerance), lambda columns: values[:, columns]
 
     size = max(1, _BLOCK_ENTRIES // max(1, n_items)), TILE[1]
     better, tied = count_blocks(tiles, items, np.arange(items.size), seen, size, example=first)
@@ -105,19 +105,19 @@ def score_counts(
     owners: IntArray,
     places: IntArray,
     seen: sp.csr_array,
-    tolerance: float = 0.0,
-    names: IntArray | None = None,
+    names: IntArray,
+    margin: FloatArray | None = None,
 ) -> IntArray:
-    """:func:`~.ranking.factors.shard_counts` for scores from a function.
+    """Candidates of a shard above each held-out item, and those that tie with it, shape (2, k).
 
-    `scores` maps rows of users, (k',), and a slice of the shard's items to a matrix of k' rows in
-    any array library. `own_scores` are the scores of the held-out items; `names` the users'
-    numbers for errors.
+    Counts over the catalogue are sums over its shards. `scores` maps rows of users, (k',), and a
+    slice of the shard's items to a matrix of k' rows in any array library. `own_scores` are the
+    scores of the held-out items, and scores within `margin` of them tie; `names` are the users'
+    numbers for errors. Other arguments as for :func:`~.ranking.counting.count_blocks`.
     """
-    names = np.arange(seen.shape[0]) if names is None else names
     own_scores = real_scores(np.asarray(own_scores)[:, np.newaxis], names[owners])[:, 0]
 
-    def tiles(block: slice) -> tuple[TieBand, Tile]:
+    def tiles(block: slice) -> tuple[Band, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
         in_order = np.array_equal(place, np.arange(len(distinct)))
 
@@ -136,7 +136,8 @@ def score_counts(
             xp = namespace(values) or np
             return xp.take(values, like(place, values), axis=0)
 
-        return TieBand.of(own_scores[block], tolerance), tile
+        own, reach = own_scores[block], 0 if margin is None else margin[block]
+        return (own - reach, own + reach), tile
 
     first = scores(np.arange(1), slice(0, 1))
     return count_blocks(tiles, places, owners, seen, TILE, example=first)

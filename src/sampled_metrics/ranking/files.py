@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..results import Ranks
 from .blocks import ranked
 from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
-from .parts import Parts, fingerprint, with_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +28,6 @@ def rank(
     train: Tabular | ItemSets | None = None,
     *,
     score: Score = "dot",
-    item_bias: Any = None,
-    relative_tolerance: float = 0.0,
-    among: Literal["all", "irrelevant"] = "all",
     output: str | Path | None = None,
     cluster: Any = None,
     progress: bool = False,
@@ -55,14 +51,8 @@ def rank(
     score : {"dot", "cosine", "euclidean"} or callable
         The inner product, the cosine, or the distance, whose smallest is best; or a function of
         some rows of `users` and of `items` that returns the matrix of their scores.
-    item_bias : file or array_like, optional
-        Added to each item's score, shape (n_items,) or (n_items, 1).
-    relative_tolerance : float
-        In [0, 1): scores this close count as tied, see :func:`~sampled_metrics.exact_ranks`.
-    among : {"all", "irrelevant"}
-        Whether a user's other test items are candidates.
     output : str or Path, optional
-        A ``.csv`` or ``.parquet`` file, or a folder (no suffix) of Parquet files.
+        A ``.csv`` or ``.parquet`` file.
     cluster : str or distributed.Client, optional
         A Dask client, the address of a scheduler, or "local:N" for N processes here.
     progress : bool
@@ -80,9 +70,9 @@ def rank(
     ValueError
         If a file or an option is invalid, a user or an item is not in the matrices, a test row
         appears twice or is a training item, a factor or a score is NaN, a scoring function is
-        random, `output` holds other blocks, `cluster` does not answer, or `name` is empty.
+        random, `cluster` does not answer, or `name` is empty.
     ConnectionError
-        If the scheduler is lost, or has no worker for five minutes.
+        If the scheduler is lost.
 
     See Also
     --------
@@ -98,12 +88,10 @@ def rank(
     """
     import pandas as pd
 
-    if among not in ("all", "irrelevant"):
-        raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
     if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
         raise ValueError(f"name must be printable text that is not empty, got {as_written(name)}")
-    write = _writer(output, [users, items, test, train, item_bias])
-    job = Job.of(users, items, score, item_bias, relative_tolerance)
+    write = _writer(output, [users, items, test, train])
+    job = Job.of(users, items, score)
     rows, source = loaded(test, "test")
     shape = job.shape
     user, item = users_and_items(rows, source, shape)
@@ -112,20 +100,12 @@ def rank(
     order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
     seen = load_train(train, shape)
     by_user = frame.iloc[order].reset_index(drop=True)
-    parts = None
-    if output is not None and (cluster is not None or not Path(output).suffix):
-        folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
-        options = (among,) if name is None else (among, name)
-        parts = Parts(folder, fingerprint(job, by_user, seen, *options, cluster=cluster), name)
-    ranks = ranked(
-        job, by_user, seen, all_candidates=among == "all", parts=parts, cluster=cluster,
-        progress=progress,
-    )  # fmt: skip
-    ranks = with_name(ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True), name)
+    ranks = ranked(job, by_user, seen, cluster=cluster, progress=progress)
+    ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    if name is not None:
+        ranks.insert(0, "recommender", name)
     write(ranks)
-    if parts is not None and Path(str(output)).suffix:
-        parts.remove()
-    return Ranks(ranks, {"among": among})
+    return Ranks(ranks, {})
 
 
 def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
@@ -133,12 +113,9 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     if output is None:
         return lambda frame: None
     path = Path(output)
-    if path.suffix.lower() not in (".csv", ".parquet", "") or len(path.name) > 240:
-        raise ValueError(
-            "output must end in .csv or .parquet, or name a folder without an ending, got "
-            f"{named(repr(str(output)))}"
-        )
-    if path.suffix.lower() != ".csv":
+    if path.suffix.lower() not in (".csv", ".parquet") or len(path.name) > 240:
+        raise ValueError(f"output must end in .csv or .parquet, got {named(repr(str(output)))}")
+    if path.suffix.lower() == ".parquet":
         need_pyarrow()
     if path.resolve() in [
         Path(source).resolve() for source in inputs if isinstance(source, (str, Path))
@@ -146,13 +123,10 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
         raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written: its folder must exist")
-    if path.exists() and not (path.is_file() if path.suffix else path.is_dir()):
-        requirement = "a file to write to, not a folder or a device" if path.suffix else "a folder"
-        raise ValueError(f"{path} must be {requirement}")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} must be a file to write to, not a folder or a device")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: Permission denied")
-    if not path.suffix:
-        return lambda frame: None  # blocks are written when finished
 
     def write(frame: pd.DataFrame) -> None:
         try:

@@ -16,13 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from .._validate import IntArray, as_written, checked_tolerance, integer
+from .._validate import IntArray, as_written, integer
 from ..numerics import arrays
 from ..numerics.arrays import namespace, on_host
 from .exact import score_counts
-from .factors import shard_counts
+from .factors import factor_counts
 from .inputs import load_factors
 
 #: A product of factors, or a function of rows of users and rows of items that returns a matrix.
@@ -119,45 +118,24 @@ def _opened(path: str, state: tuple[int, ...]) -> Any:
 class Job:
     """The inputs of scores; `items` is None if `users` are the scores.
 
-    See :func:`~.ranking.files.rank` for `score`, `bias` and `tolerance`.
+    See :func:`~.ranking.files.rank` for `score`.
     """
 
     users: Source
     items: Source | None
     score: Score = "dot"
-    bias: Any = None
-    tolerance: float = 0.0
 
     @classmethod
-    def of(cls, users: Any, items: Any, score: Score, bias: Any, tolerance: Any) -> Job:
+    def of(cls, users: Any, items: Any, score: Score) -> Job:
         """Check the arguments of :func:`~.ranking.files.rank`."""
         if not (callable(score) or (isinstance(score, str) and score in SCORES)):
             raise ValueError(
                 f"score must be 'dot', 'cosine', 'euclidean' or a function, got {as_written(score)}"
             )
-        float_tolerance = checked_tolerance(tolerance)
-        user_source = Source.of(users, "users")
-        if items is None:
-            if score != "dot" or bias is not None:
-                raise ValueError(
-                    "items must be given with an item_bias, or a score that is not 'dot'"
-                )
-            return cls(user_source, None, "dot", None, float_tolerance).checked()
-        item_source = Source.of(items, "items")
-        if bias is not None:
-            bias = np.asarray(on_host(Source.of(bias, "item_bias").matrix[:]))
-            if bias.size != len(bias) or bias.dtype.kind not in "iuf" or np.isnan(bias.sum()):
-                raise ValueError(
-                    "item_bias must be a number for each item, got shape "
-                    f"{bias.shape} of {bias.dtype}"
-                    + (" with NaN" if bias.dtype.kind == "f" else "")
-                )
-            bias = bias.reshape(-1).astype(np.float64)
-            if callable(score):
-                raise ValueError(
-                    "item_bias must be left out if score is a function that can add it"
-                )
-        return cls(user_source, item_source, score, bias, float_tolerance).checked()
+        if items is None and score != "dot":
+            raise ValueError("items must be given with a score that is not 'dot'")
+        item_source = None if items is None else Source.of(items, "items")
+        return cls(Source.of(users, "users"), item_source, score).checked()
 
     def checked(self) -> Job:
         """The job itself; ValueError unless its shapes match."""
@@ -167,11 +145,6 @@ class Job:
             raise ValueError(
                 "user_factors and item_factors must be matrices of one width, got shapes "
                 + " and ".join(map(str, shapes))
-            )
-        if self.bias is not None and len(self.bias) != self.shape[1]:
-            raise ValueError(
-                f"item_bias must have a number for each of {self.shape[1]} items, got "
-                f"{len(self.bias)}"
             )
         return self
 
@@ -235,40 +208,27 @@ class Job:
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
         rows = self.users.rows(as_index(distinct), computed[0])
         rows = rows if callable(self.score) else on_host(rows)
-        arguments = owners, places, masked, self.tolerance
+        arguments = owners, places, masked, distinct
         if self.items is None:
             own_values, rows = rows[owners, held_out], rows[:, shard]
             return score_counts(
-                lambda row_index, columns: rows[row_index, columns],
-                own_values,
-                *arguments,
-                distinct,
+                lambda row_index, columns: rows[row_index, columns], own_values, *arguments
             )
         part = self.items.rows(shard, computed[1])
         own_values = self.items.rows(held_out, computed[2])
-        if callable(self.score):
-            score, step = self.score, _OWN_SCORES
-            diagonals = [
-                np.diagonal(
-                    on_host(
-                        score(rows[owners[start : start + step]], own_values[start : start + step])
-                    )
-                )
-                for start in range(0, len(owners), step)
-            ]
-            own_values = np.concatenate(diagonals)
-            return score_counts(
-                lambda row_index, columns: score(rows[row_index], part[columns]),
-                own_values,
-                *arguments,
-                distinct,
+        if not callable(self.score):
+            return factor_counts(rows, on_host(part), on_host(own_values), self.score, *arguments)
+        score, step = self.score, _OWN_SCORES
+        diagonals = [
+            np.diagonal(
+                on_host(score(rows[owners[start : start + step]], own_values[start : start + step]))
             )
-        biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
-        part, own_values = on_host(part), on_host(own_values)
-        user_factors, item_factors = as_products(rows, part, self.score, biases[0])
-        own_factors = as_products(rows[:0], own_values, self.score, biases[1])[1]
-        return shard_counts(
-            user_factors, item_factors, owners, own_factors, places, masked, self.tolerance
+            for start in range(0, len(owners), step)
+        ]
+        return score_counts(
+            lambda row_index, columns: score(rows[row_index], part[columns]),
+            np.concatenate(diagonals),
+            *arguments,
         )
 
 
@@ -276,35 +236,6 @@ def as_index(distinct: IntArray) -> slice | IntArray:
     """Ascending numbers as a slice if they are consecutive, since slices read faster."""
     row_slice = slice(int(distinct[0]), int(distinct[-1]) + 1)
     return row_slice if row_slice.stop - row_slice.start == len(distinct) else distinct
-
-
-def as_products(
-    users: NDArray[Any], items: NDArray[Any], score: str, bias: NDArray[Any] | None = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Factors whose inner products order each user's items by a score.
-
-    float32 if both are, else float64; euclidean always float64. The cosine with a zero vector is 0.
-    Since :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 - |u|^2 / 2` and the last term is the same for all
-    items of a user, one more factor orders items by Euclidean distance. `bias` is added to the
-    product, the cosine, or minus half the squared distance.
-    """
-    single = users.dtype == items.dtype == np.float32 and score != "euclidean"
-    dtype = np.float32 if single else np.float64
-    user_factors, item_factors = users.astype(dtype, copy=False), items.astype(dtype, copy=False)
-    extra_factor = None if bias is None else np.asarray(bias, dtype=np.float64)
-    if score != "dot":
-        squares = np.square(item_factors, dtype=np.float64).sum(axis=1)
-    if score == "cosine":
-        item_norms = np.sqrt(np.where(squares > 0, squares, 1.0))
-        item_factors = (item_factors / item_norms[:, np.newaxis]).astype(dtype)
-    if score == "euclidean":
-        extra_factor = -squares / 2 + (0.0 if extra_factor is None else extra_factor)
-    if extra_factor is None:
-        return user_factors, item_factors
-    return (
-        np.column_stack([user_factors, np.ones(len(user_factors), dtype)]),
-        np.column_stack([item_factors, extra_factor.astype(dtype)]),
-    )
 
 
 def sum_of(*counts: IntArray) -> IntArray:

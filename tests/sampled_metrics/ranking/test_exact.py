@@ -1,6 +1,5 @@
 """Rank intervals against a slow, obvious twin, and tie policies against enumeration."""
 
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_metrics import metric
-from sampled_metrics.numerics.products import doubt
-from sampled_metrics.ranking import counting, exact, factors
-from sampled_metrics.ranking import kernels as _compiled
+from sampled_metrics.ranking import exact
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -66,17 +63,7 @@ def as_rows(intervals):
 
 
 def small_tiles(patch, rows, columns):
-    for module, name in ((exact, "TILE"), (factors, "TILE"), (factors, "FAST_TILE")):
-        patch.setattr(module, name, (rows, columns))
-
-
-@pytest.fixture(params=["NumPy", "Numba"])
-def way(request, monkeypatch):
-    """Who counts the scores of factors."""
-    if request.param == "Numba":
-        pytest.importorskip("numba")  # the lowest versions have none
-        monkeypatch.setattr(_compiled, "WORTH", 0)
-    return request.param
+    patch.setattr(exact, "TILE", (rows, columns))
 
 
 @given(instances(), st.sampled_from([1, 7, 2**21]), st.sampled_from([16, 255 * 8]))
@@ -222,9 +209,7 @@ def interval_by_argsort(scores, item, train):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("tile", [(256, 255 * 8), (7, 16), (3, 24), (32, 32)])
 @pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 1.0])
-def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
-    monkeypatch, way, dtype, tile, density
-):
+def test_factors_agree_with_a_full_argsort_on_ties_and_masks(monkeypatch, dtype, tile, density):
     # Small whole numbers: their sums are exact in each type, and ties abound.
     rng = np.random.default_rng(7)
     n_users, n_items = 70, 101
@@ -245,7 +230,7 @@ def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
 
 
 @pytest.mark.parametrize("tile", [(256, 255 * 8), (4, 16)])
-def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
+def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, tile):
     rng = np.random.default_rng(9)
     users, items = rng.integers(-2, 3, (6, 3)), rng.integers(-2, 3, (40, 3))
     owners = np.array([4, 0, 0, 5, 2, 4, 4, 0, 1])  # none of user 3, and in no order
@@ -261,7 +246,7 @@ def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
         assert as_rows(intervals) == [as_rows(expected)[i] for i in order]
 
 
-def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
+def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
     scores = np.arange(5000.0)
     scores[1000:4000] = 2500.0  # ties across two tiles
     users, items = np.ones((300, 1)), scores[:, np.newaxis]
@@ -274,7 +259,7 @@ def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
         assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
 
 
-def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
+def test_counts_do_not_depend_on_the_tile(monkeypatch):
     rng = np.random.default_rng(8)
     users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
     held_out, train = rng.integers(0, 300, 50), None
@@ -288,151 +273,45 @@ def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
     ]
 
 
-def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
-    # Of 300 factors in single precision many pairs are within the rounding, and some items are
-    # there twice. Rows and columns are not next to each other in memory.
-    rng = np.random.default_rng(12)
-    users = np.asfortranarray(rng.normal(size=(90, 300)).astype(np.float32))
-    items = np.repeat(rng.normal(size=(700, 600)).astype(np.float32), 2, axis=0)[:, ::2]
-    owners, held_out = rng.integers(0, 90, 400), rng.integers(0, 700, 400)
-    seen = rng.random((90, 1400)) < 0.3
-    seen[:, :700] = False
-    given = users, items, held_out, sp.csr_array(seen)
-    n_settled = []
-    exactly = factors.signs
-    monkeypatch.setattr(
-        factors, "signs", lambda *pairs: n_settled.append(len(pairs[0])) or exactly(*pairs)
-    )
-    by_numpy = ranks_by_factors(*given, owners=owners)
-    n_by_numpy = sum(n_settled)
-    pytest.importorskip("numba")
-    monkeypatch.setattr(_compiled, "WORTH", 0)
-    monkeypatch.setattr(counting, "_count_tile", None)  # NumPy's pass is not needed
-    assert as_rows(ranks_by_factors(*given, owners=owners)) == as_rows(by_numpy)
-    assert by_numpy.n_tied.min() == 1
-    assert sum(n_settled) - n_by_numpy == n_by_numpy > 400  # more than the twins
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_pass_counts_what_is_there(dtype, compiled):
-    rng = np.random.default_rng(13)
-    scores = rng.choice([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0, np.inf], (5, 150)).astype(dtype)
-    scores[0], scores[1, :148] = 9.0, 9.0  # nothing between the bounds, or in the last stretch
-    bounds = np.array([[-1.0] * 5, [1.0, 1.0, 1.0, -1.0, 1.0]], dtype)
-    unclear = np.array([True, True, True, True, False])
-    is_masked = rng.random(scores.shape) < 0.3
-    row, column = (indices[::-1].copy() for indices in np.nonzero(is_masked))
-    count = _compiled.counting(
-        _compiled.adding(np.dtype(dtype)), _compiled.collecting(np.dtype(dtype))
-    )
-    if compiled:
-        pytest.importorskip("numba")
-        count = _compiled._compiled(np.dtype(dtype)).count
-    scores.flags.writeable = False
-    counts = np.full((2, 5), 100)
-    rows, columns = count(scores, bounds, unclear, row, column, counts)
-    above, level = (
-        (scores > bounds[1][:, None]) & ~is_masked,
-        (scores >= bounds[0][:, None]) & ~is_masked,
-    )
-    np.testing.assert_array_equal(counts, 100 + np.stack([above.sum(axis=1), level.sum(axis=1)]))
-    expected_pairs = np.nonzero(level & ~above & unclear[:, None])
-    np.testing.assert_array_equal([rows, columns], expected_pairs)
-    assert rows.size > 50
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_decision_is_that_of_exact_arithmetic_or_left_open(dtype, compiled):
-    rng = np.random.default_rng(14)
-    decide = _compiled.deciding
-    if compiled:
-        pytest.importorskip("numba")
-        decide = _compiled._compiled(np.dtype(dtype)).decide
-    users, held_factors = rng.normal(size=(2, 40, 9)).astype(dtype)
-    items = np.repeat(held_factors, 5, axis=0)
-    items[1::5, 3] = np.nextafter(items[1::5, 3], dtype(9))
-    items[2::5] = rng.normal(size=(40, 9))
-    items[3::5, 1:3], users[:, 2] = items[3::5, 2:0:-1], users[:, 1]  # level though they differ
-    users[30:] *= dtype(1e-30 if dtype == np.float32 else 1e-200)  # squares are 0
-    if dtype == np.float64:
-        users[:5], items[4:25:5] = users[:5] * 1e200, 1e200  # squares are infinite
-    instance, item = np.repeat(np.arange(40), 5), np.arange(200)
-    with np.errstate(over="ignore", invalid="ignore"):
-        decisions = decide(users, items, held_factors, instance, item, *doubt(9))
+def test_ranks_by_factors_are_those_of_exact_arithmetic(dtype):
+    # Items that are copies, and items that tie though they differ: rounding tells some apart.
+    rng = np.random.default_rng(6)
+    users, items = (rng.normal(size=(rows, 7)).astype(dtype) for rows in (12, 60))
+    users[:, 1], users[3] = users[:, 0], 0.0
+    items[20:40] = items[:20]
+    items[40:60] = items[:20]
+    items[50:60, :2] = items[50:60, 1::-1]  # level, since the user's factors are
+    held_out = rng.integers(0, 60, 12)
     expected = []
-    for user_row, item_row in zip(instance, item, strict=True):
-        terms = (
-            Fraction(float(u)) * (Fraction(float(i)) - Fraction(float(o)))
-            for u, i, o in zip(
-                users[user_row], items[item_row], held_factors[user_row], strict=True
-            )
-        )
-        total = sum(terms)
-        expected.append((total > 0) - (total < 0))
-    is_decided = decisions != _compiled.OPEN
-    np.testing.assert_array_equal(decisions[is_decided], np.array(expected)[is_decided])
-    assert is_decided[2::5][5:30].all()
-    assert not is_decided[::5].any()
-    assert not is_decided[3::5].any()
+    for user, item in zip(users, held_out, strict=True):
+        terms = [[Fraction(float(u)) * Fraction(float(v)) for u, v in zip(user, row, strict=True)]
+                 for row in items]  # fmt: skip
+        scores = [sum(row) for row in terms]
+        above = sum(score > scores[item] for score in scores)
+        expected.append((above, scores.count(scores[item]) - 1, 60))
+    assert as_rows(ranks_by_factors(users, items, held_out, None)) == expected
+    assert sum(tied >= 2 for _, tied, _ in expected) >= 5
 
 
-@pytest.mark.parametrize("problem", [RuntimeError("no locator"), OSError(28, "No space left")])
-def test_what_cannot_be_kept_on_disk_is_compiled_each_time(problem):
-    njit_options = []
-
-    def njit(given, **options):
-        njit_options.append(options)
-        if options.get("cache"):
-            raise problem
-        return lambda function: (function, given)
-
-    assert _compiled._kept(njit, len, (1,), fastmath=True) == (len, (1,))
-    assert njit_options == [
-        {"nogil": True, "fastmath": True} | cache_option for cache_option in ({"cache": True}, {})
-    ]
+def test_ranks_do_not_depend_on_the_order_of_the_factors():
+    rng = np.random.default_rng(7)
+    users, items = rng.normal(size=(40, 16)), rng.normal(size=(3000, 16))
+    items[1000:] = items[rng.integers(0, 1000, 2000)]
+    items[2000:] *= 1 + 2e-7
+    held_out, order = rng.integers(0, 3000, 40), rng.permutation(16)
+    intervals = ranks_by_factors(users, items, held_out, None)
+    shuffled = ranks_by_factors(users[:, order], items[:, order], held_out, None)
+    assert as_rows(intervals) == as_rows(shuffled)
+    assert intervals.n_tied.sum() > 20
 
 
-def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(monkeypatch):
-    monkeypatch.setattr(_compiled, "_counted", 0)
-    monkeypatch.setattr(_compiled, "WORTH", 1000)
-    compiled_types = []
-    monkeypatch.setattr(_compiled, "_compiled", lambda dtype: compiled_types.append(dtype))
-    given = np.ones((30, 1), np.float32), np.ones((10, 1), np.float32), np.zeros(30, int), None
-    for expected_types in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
-        intervals = ranks_by_factors(*given)
-        assert compiled_types == expected_types
-    assert as_rows(intervals) == [(0, 9, 10)] * 30
-
-
-def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr(_compiled, "WORTH", 0)
-    monkeypatch.setattr(_compiled, "_compiled", _compiled._compiled.__wrapped__)
-    assert _compiled.compiled(np.dtype(np.float32), 1) is None
-    assert as_rows(ranks_by_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
-
-
-def test_the_buffer_of_numpy_is_left_as_it_was():
-    before = np.getbufsize()
-    exact_ranks([[1.0, 2.0]], [0], None)
-    assert np.getbufsize() == before
-
-
-def test_factors_are_multiplied_in_double_precision(way):
+def test_factors_are_multiplied_in_double_precision():
     intervals = ranks_by_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
     assert as_rows(intervals) == [(1, 0, 2)]
 
 
-def test_single_precision_is_kept_where_both_factors_have_it(way):
-    items = np.array([[1.0], [1.0 + 1e-12]])
-    single = [factors.astype(np.float32) for factors in (np.ones((1, 1)), items)]
-    assert as_rows(ranks_by_factors(*single, [0], None)) == [(0, 1, 2)]
-    assert as_rows(ranks_by_factors(single[0], items, [0], None)) == [(1, 0, 2)]
-
-
-def test_scores_beyond_the_largest_number_are_compared_or_refused(way):
+def test_scores_beyond_the_largest_number_are_compared_or_refused():
     users = [[1e300, 1e300]]
     intervals = ranks_by_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
     assert as_rows(intervals) == [(0, 0, 3)]

@@ -81,26 +81,6 @@ def test_training_items_may_be_pairs(tmp_path, factors, kind):
     pd.testing.assert_frame_equal(frame, expected)
 
 
-def test_a_users_other_test_items_are_candidates_or_not(tmp_path, factors):
-    scores, seen, test = factors
-    names = ("U.npy", "V.npy", "test.csv", "train.npz")
-    frame = rank_files(*(tmp_path / name for name in names), among="irrelevant")
-    rows = zip(test["user"], test["item"], frame.itertuples(), strict=True)
-    for user, item, row in rows:
-        test_items = set(test["item"][test["user"] == user])
-        candidates = [i for i in range(50) if not seen[user, i] and i not in test_items]
-        above = [i for i in candidates if scores[user, i] > scores[user, item]]
-        level = [i for i in candidates if scores[user, i] == scores[user, item]]
-        counts = (row.n_better, row.n_tied, row.n_candidates)
-        assert counts == (len(above), len(level), len(candidates) + 1)
-        ahead = sum(scores[user, i] > scores[user, item] for i in test_items)
-        beside = sum(scores[user, i] == scores[user, item] for i in test_items) - 1
-        relevant_counts = (row.n_relevant, row.relevant_better, row.relevant_tied)
-        assert relevant_counts == (len(test_items), ahead, beside)
-    with pytest.raises(ValueError, match="among must be 'all' or 'irrelevant', got 'negatives'"):
-        rank_files(*(tmp_path / name for name in names), among="negatives")
-
-
 def spoil(folder, name, content):
     (folder / name).write_bytes(content)
 
@@ -183,6 +163,7 @@ def test_bad_pairs_of_training_items_are_refused(tmp_path, factors, train, messa
     ("output", "message"),
     [
         ("ranks.txt", "output must end in .csv or .parquet"),
+        ("ranks", "output must end in .csv or .parquet, got"),
         ("no/ranks.csv", "cannot be written"),
         ("t.csv", "t.csv is an input, and would be overwritten"),
     ],
@@ -193,19 +174,6 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(
     monkeypatch.setattr(ranking_files, "ranked", None)
     with pytest.raises(ValueError, match=message):
         rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t.csv", output=tmp_path / output)
-
-
-def test_finished_blocks_have_the_name_of_the_recommender(tmp_path, factors):
-    pytest.importorskip("pyarrow")
-    paths = [tmp_path / name for name in ("U.npy", "V.npy", "test.csv")]
-    once = rank_files(*paths, output=tmp_path / "ranks", name="A")
-    pd.testing.assert_frame_equal(rank_files(*paths, output=tmp_path / "ranks", name="A"), once)
-    part = pd.read_parquet(tmp_path / "ranks" / "part-000000.parquet")
-    assert list(part) == list(once)
-    assert set(part["recommender"]) == {"A"}
-    for name in ("B", None):
-        with pytest.raises(ValueError, match="ranks of other inputs or options"):
-            rank_files(*paths, output=tmp_path / "ranks", name=name)
 
 
 def test_a_held_out_item_in_training_is_refused(tmp_path, factors):
