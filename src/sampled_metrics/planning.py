@@ -127,7 +127,7 @@ def plan(
     >>> populations = {"A": {2: 0.3, 500: 0.7}, "B": {30: 0.6, 500: 0.4}}
     >>> result = plan(populations, "ndcg@10", Protocol(1_000, 100), n_users=50)
     >>> int(result.frame["negatives_needed"].min())
-    33
+    32
     """
     parsed_metric, log = parsed(metric), None
     populations: Mapping[str, Ranks]

@@ -414,8 +414,8 @@ class Plan(Result):
     >>> result = sm.plan(populations, "ndcg@10", protocol, 50, estimators=["bias-variance"])
     >>> result.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
-    0  bias-variance                33             8
-    1          exact              <NA>             9
+    0  bias-variance                32            10
+    1          exact              <NA>             7
     """
 
 

@@ -99,7 +99,7 @@ def test_the_library_is_tested_without_the_laboratory():
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_confidence", "_printed_ranges", "numerics",
     "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "consistency",
-    "differences", "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
+    "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
     "verify", "evaluation", "planning", "auditing", "printed_rows",
     "published_corpora", "published_tables", "example", "gate", "report",
     "cli_options", "cli", "__main__",
