@@ -173,8 +173,13 @@ def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
 def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .gate import STATUS, gate
 
-    table_path = _table(arguments, files, [arguments.old, arguments.new])
-    options = _given(arguments, "n_items n_negatives replacement confidence progress")
+    table_path = _table(arguments, files, [arguments.old, arguments.new, arguments.qrels])
+    if (arguments.qrels is None) == arguments.of_all:
+        raise ValueError(
+            "--qrels and --of-all must be given together: runs are compared if each lists the "
+            "first documents of the whole corpus; compare takes those of a sub-corpus"
+        )
+    options = _given(arguments, "n_items n_negatives replacement confidence progress qrels margin")
     verdict, comparison = gate(
         _source(arguments.old, arguments),
         _source(arguments.new, arguments),

@@ -92,6 +92,9 @@ def gate_options(add: partial[None]) -> None:
     add("OLD", "a CSV or Parquet file: a log of one recommender")
     add("NEW", "the log of the other one, with the same users and columns")
     _metric_option(add)
+    add("--qrels FILE", "relevance judgements of TREC or BEIR: OLD and NEW are TREC runs")
+    _of_all_option(add)
+    add("--margin P", "pass if NEW is no worse than OLD by more than this; default: only if better")
     add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
         "column of this name")
     _design_options(add)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._confidence import UNDECIDED
+from ._confidence import LARGE_SAMPLE, THEOREM, UNDECIDED
+from ._validate import as_written
 from .evaluation.comparison import compare
 from .log.columns import meaning
 from .log.sources import loaded
@@ -16,28 +19,40 @@ if TYPE_CHECKING:
     from .results import Comparison
 
 #: Exit status by verdict; 2 is bad input.
-STATUS = {"better": 0, "worse": 1, UNDECIDED: 3}
+STATUS = {"better": 0, "no worse": 0, "worse": 1, UNDECIDED: 3}
 
 
 def gate(
-    old: str | Path | pd.DataFrame, new: str | Path | pd.DataFrame, metric: str, **options: Any
+    old: str | Path | pd.DataFrame,
+    new: str | Path | pd.DataFrame,
+    metric: str,
+    *,
+    qrels: str | Path | None = None,
+    margin: float | None = None,
+    **options: Any,
 ) -> tuple[str, Comparison]:
-    """Compare the logs of two versions of a recommender.
+    """Compare two versions of a recommender or of a retriever.
 
     Parameters
     ----------
     old, new : str, Path or data frame
-        A log of one recommender each, with the same users and the same columns.
+        A log of one recommender each, with the same users and the same columns; or a table of
+        values by query each; or, with `qrels`, a TREC run each that lists the first documents of
+        the whole corpus.
     metric : str
+    qrels : str or Path, optional
+        Relevance judgements, as for :func:`~sampled_metrics.readers.trec`.
+    margin : float, optional
+        In [0, 1): ask whether the new version is no worse by more than this.
     **options
         As for :func:`~sampled_metrics.read_log` (n_items, n_negatives, replacement) and
         :func:`~sampled_metrics.compare` (assumption, confidence, progress).
 
     Returns
     -------
-    verdict : {"better", "worse", "undecided"}
-        Of the new version. The comparison says whether its verdict has the confidence asked for,
-        or is by a track record, and of which recommenders.
+    verdict : {"better", "no worse", "worse", "undecided"}
+        Of the new version, by a theorem or a large sample; with a margin "no worse", "worse" (by
+        more than it) or "undecided". The lead of a track record decides nothing.
     comparison : Comparison
 
     Raises
@@ -54,20 +69,57 @@ def gate(
     >>> verdict, comparison.sentences[0]
     ('better', 'new beats old on AUC (95% confidence, whatever the ranks).')
     """
+    if margin is not None and not (isinstance(margin, numbers.Real) and 0 <= margin < 1):
+        raise ValueError(f"margin must be a number in [0, 1), got {as_written(margin)}")
+    comparison = compare(_log(old, new, metric, qrels, options), metric, **options)
+    if len(comparison.frame) > 1:  # data sets, of which the first row is the mean
+        comparison = replace(comparison, frame=comparison.frame.iloc[:1])
+    row = comparison.frame.iloc[0]
+    if margin is not None:
+        verdict, note = _within(row, float(margin))
+        return verdict, replace(comparison, notes=(note, *comparison.notes))
+    winner = str(row["verdict"]).partition(" ")[0]
+    is_decided = row["verdict"] != UNDECIDED and row["warrant"] in (THEOREM, LARGE_SAMPLE)
+    return ({"new": "better", "old": "worse"}[winner] if is_decided else UNDECIDED), comparison
+
+
+def _within(row: pd.Series, margin: float) -> tuple[str, str]:
+    """Whether the new version is worse by more than a margin, by either interval; and a note."""
+    sign = 1.0 if row["first"] == "new" else -1.0
+    verdict, ground = UNDECIDED, ""
+    for kind, warrant in (("student", LARGE_SAMPLE), ("possible", THEOREM)):
+        low, high = sorted(sign * row[f"{kind}_{end}"] for end in ("low", "high"))
+        if low > -margin or high < -margin:
+            verdict, ground = ("no worse" if low > -margin else "worse"), f" ({warrant})"
+    if verdict == UNDECIDED:
+        return verdict, f"whether new is worse than old by more than {margin:g} is undecided"
+    return verdict, f"new is {verdict} than old by more than {margin:g}{ground}"
+
+
+def _log(old: Any, new: Any, metric: str, qrels: Any, options: dict[str, Any]) -> Any:
+    """The log of both versions, or their lists or values; takes what it reads from `options`."""
     import pandas as pd
 
+    from .designs.options import checked_metrics
+    from .log.query_values import query_values
     from .log.read import read_log
 
+    sizes = {key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement")}
+    if qrels is not None:
+        from .readers.trec import versions
+
+        return versions({"old": old, "new": new}, qrels)
     frames = [_one(source, name) for name, source in (("old", old), ("new", new))]
     names = [set(frame.columns) for frame in frames]
     if names[0] != names[1]:
         only = sorted(map(str, names[0] ^ names[1]))
         raise ValueError(f"the new log must have the columns of the old one; differing: {only}")
-    given = {key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement")}
-    log = read_log(pd.concat(frames, ignore_index=True), **given)
-    comparison = compare(log, metric, **options)
-    (winner,) = comparison.frame["verdict"].str.extract(r"^(new|old) ", expand=False)
-    return {"new": "better", "old": "worse"}.get(winner, UNDECIDED), comparison
+    both = pd.concat(frames, ignore_index=True)
+    if all(size is None for size in sizes.values()):
+        values = query_values(both, checked_metrics(metric))
+        if values is not None:
+            return values
+    return read_log(both, **sizes)
 
 
 def _one(source: Any, name: str) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -41,6 +42,58 @@ def test_it_says_what_compare_says_of_one_log(toy: Path) -> None:
     whole = whole.sort_values("recommender", ascending=False, kind="stable")
     expected = compare(read_log(whole, **SIZES), "auc")
     pd.testing.assert_frame_equal(found.frame, expected.frame)
+
+
+def test_the_lead_of_a_track_record_decides_nothing() -> None:
+    """Two versions of one model, of which the record says that the new one is probably better."""
+    rng, n, m, users = np.random.default_rng(7), 3706, 100, 6000
+    ranks = np.clip(np.ceil(np.exp(rng.normal(5.0, 1.7, users))).astype(int), 1, n)
+    old, new = (
+        pd.DataFrame({"user": range(users), "rank": 1 + rng.hypergeometric(r - 1, n - r, m)})
+        for r in (ranks, np.maximum(1, np.ceil(ranks * 0.8)).astype(int))
+    )
+    sizes = {"n_items": n, "n_negatives": m, "replacement": False}
+    verdict, comparison = gate(old, new, "ndcg@10", **sizes)
+    assert comparison.frame["warrant"].item() == "track record"
+    assert verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("shift", "margin", "status"),
+    [
+        (0.3, None, 0),
+        (-0.3, None, 1),
+        (0.0, None, 3),
+        (0.0, 0.2, 0),
+        (0.0, 0.01, 3),
+        (-0.35, 0.1, 1),
+    ],
+)
+def test_values_by_query_with_and_without_a_margin(
+    shift: float, margin: float | None, status: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.uniform(0.4, 0.6, 60)
+    for name, column in (("old", values), ("new", values + shift + rng.normal(0, 0.02, 60))):
+        frame = pd.DataFrame({"query": range(60), "ndcg@10": column})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    command = ["gate", str(tmp_path / "old.csv"), str(tmp_path / "new.csv"), "--metric", "ndcg@10"]
+    assert main(command + ([] if margin is None else ["--margin", str(margin)])) == status
+
+
+def test_runs_over_the_whole_corpus(tmp_path: Path) -> None:
+    """The new run lists every relevant document, the old one none: recall@3 rises from 0 to 1."""
+    for name, found in (("old", "x"), ("new", "gold")):
+        lines = [f"q{q} Q0 {found}{q} 1 1.0 {name}\n" for q in range(40)]
+        lines += [f"q{q} Q0 other{q} 2 0.5 {name}\n" for q in range(40)]
+        lines += [f"q{q} Q0 third{q} 3 0.2 {name}\n" for q in range(40)]
+        (tmp_path / name).write_text("".join(lines))
+    (tmp_path / "qrels").write_text("".join(f"q{q} 0 gold{q} 1\n" for q in range(40)))
+    files = [str(tmp_path / "old"), str(tmp_path / "new")]
+    options = ["--qrels", str(tmp_path / "qrels"), "--metric", "recall@3"]
+    assert main(["gate", *files, *options, "--of-all"]) == 0
+    assert main(["gate", *files[::-1], *options, "--of-all"]) == 1
+    assert main(["gate", *files, *options]) == 2
 
 
 @pytest.mark.parametrize(

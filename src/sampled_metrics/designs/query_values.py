@@ -141,17 +141,16 @@ class QueryValuesAnalysis(Analysis):
     ) -> ComparisonRow:
         mean = self._mean(differences, -1.0, confidence)
         sign, warrant = _sign(mean.theorem), THEOREM
-        is_large = len(self.log.queries) >= _QUERIES
-        if not sign and is_large:
-            sign, warrant = _sign(mean.student), LARGE_SAMPLE
+        if not sign and (sign := _sign(mean.student)):
+            warrant = LARGE_SAMPLE
         better, worse = (first, second) if sign > 0 else (second, first)
-        width = mean.student if is_large else mean.theorem
+        width = mean.theorem if np.isnan(mean.student[0]) else mean.student
         half_width, gap = 0.5 * (width[1] - width[0]), abs(mean.low)
         users_needed = None
         if not sign and mean.is_exact and gap > 1e-9:
             # The detectable difference falls as 1/sqrt(queries).
             users = len(self.log.queries) * (half_width / gap) ** 2
-            users_needed = int(np.ceil(users)) if users <= 1e12 else None
+            users_needed = max(int(np.ceil(users)), _QUERIES) if users <= 1e12 else None
         value = mean.low if mean.is_exact else np.nan
         return ComparisonRow(
             first=first,
@@ -186,12 +185,13 @@ class QueryValuesAnalysis(Analysis):
             betting.interval(values, least * largest, largest, 1.0 - confidence)
             for values in weighted
         ]
-        student = _with_two_more(weighted, self.log.strata, least, confidence)
+        low_end, high_end = _with_two_more(weighted, self.log.strata, least, confidence)
+        student = max(low_end, least), min(high_end, 1.0)
         return _Mean(
             low=float(low),
             high=float(high),
             error=float(_standard_errors(weighted, self.log.strata).max()),
-            student=(max(student[0], least), min(student[1], 1.0)),
+            student=student if bounds.shape[1] >= _QUERIES else (np.nan, np.nan),
             theorem=(max(ends[0][0], least), min(ends[1][1], 1.0)),
             different=int(np.any(np.abs(bounds) > 1e-12, axis=0).sum()),
         )

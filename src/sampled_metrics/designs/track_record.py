@@ -206,8 +206,10 @@ def of_log(
 
 
 def _recorded(metric: Metric) -> str:
-    """The metric's name in the record: with one held-out item hit@k is recall@k."""
-    return f"recall@{metric.k}" if metric.declaration.is_hit_rate else metric.name
+    """The metric's name in the record: with one held-out item hit@k is recall@k, and RR is AP."""
+    if metric.declaration.is_hit_rate or metric.kind == "accuracy":
+        return f"recall@{metric.cutoff}"
+    return metric.name.replace("rr", "ap")
 
 
 def beyond(record: Record, law: PowerLaw, recommender: str, estimate: float) -> str:

@@ -252,6 +252,9 @@ def evaluate(
     if is_matrix:
         frame = _of_matrices(scores, targets, mask, protocol, n_items)
         return estimate(read_log(frame, **_design(protocol)), metrics, **options)
+    if targets is None and hasattr(scores, "tocoo"):
+        scores, n_items = _of_sparse_ranks(scores, protocol, n_items, first_rank), None
+        options["replacement"] = False
     table, notes = _of_rows(scores, targets, first_rank)
     if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
         exact = "Protocol(n, n - 1, replacement=False)"
@@ -285,6 +288,24 @@ def _of_matrices(
             raise ValueError(f"{prefix}{problem}") from problem
         frames.append(_frame(*counted, protocol).assign(recommender=str(name)))
     return pd.concat(frames)
+
+
+def _of_sparse_ranks(
+    ranks: Any, protocol: Protocol | None, n_items: int | None, first_rank: int | None
+) -> pd.DataFrame:
+    """Rows of a log from ranks among all items, as LightFM's predict_rank has them."""
+    if n_items is None or protocol is not None or first_rank is None:
+        raise ValueError(
+            "scores must be an array or a table, got a sparse matrix: ranks among all items, as of "
+            "LightFM's predict_rank, take n_items and first_rank=0, and no protocol"
+        )
+    import pandas as pd
+
+    entries = ranks.tocoo()
+    n_relevant = np.bincount(entries.row, minlength=ranks.shape[0])[entries.row]
+    columns = {"user": entries.row, "item": entries.col, "rank": entries.data}
+    sizes = {"n_items": n_items, "n_negatives": n_items - n_relevant}
+    return pd.DataFrame(columns | sizes)
 
 
 def _of_rows(

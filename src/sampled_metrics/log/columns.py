@@ -33,7 +33,7 @@ _SYNONYMS = {
 }
 
 #: What to do about ranks that count from 0.
-_FROM_ZERO = ": if the best rank is 0, say --first-rank 0, or first_rank=0 to evaluate"
+_FROM_ZERO = ": if the best rank is 0, say --first-rank 0, or first_rank=0"
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 
 

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._validate import as_written, shortened
+from .._validate import as_written, integer, shortened
 from ..protocol import Adaptive, Protocol, Weighted
 from .columns import (
     INPUT,
@@ -25,6 +25,7 @@ from .columns import (
     meaning,
     warn_ignored,
     whole,
+    whole_numbers,
 )
 from .compact import COLUMNS, Log, Uniform
 from .groups import groups_of
@@ -55,6 +56,7 @@ def read_log(
     n_items: int | None = None,
     n_negatives: int | None = None,
     replacement: bool | None = None,
+    first_rank: Literal[0, 1] | None = None,
     protocol: Protocol | Adaptive | None = None,
     shared_negatives: bool | None = None,
     fixed_sample_size: bool = False,
@@ -80,6 +82,8 @@ def read_log(
     replacement : bool
         Whether one user's negatives may repeat; False if duplicates were removed. Optional for the
         bundled log, tables from ``readers`` with distinct candidates, and exact ranks of one item.
+    first_rank : {0, 1}, optional
+        The best rank in the log; by default 1.
     protocol : Protocol or Adaptive, optional
         Replaces n_items, n_negatives, replacement; for weighted, collapsed and adaptive negatives.
     shared_negatives : bool, optional
@@ -128,6 +132,8 @@ def read_log(
     if isinstance(source, str) and source == "bundled":
         source, replacement = _bundled(replacement), False
     attrs = getattr(source, "attrs", {})  # what readers record
+    if first_rank is not None:
+        source = _counted_from_one(source, first_rank)
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     try:
         log = _of_source(source, sizes, replacement, by)
@@ -152,6 +158,19 @@ def read_log(
     elif isinstance(protocol, Weighted):
         _check_weighted(log, protocol)
     return log
+
+
+def _counted_from_one(source: Any, first_rank: object) -> pd.DataFrame:
+    """The rows of a log whose best rank is `first_rank`, with ranks from 1."""
+    first, (frame, name) = integer(first_rank, "first_rank", 0, 1), loaded(source, "the log")
+    columns = [column for column in frame if meaning(column) == "rank"]
+    if len(columns) != 1:
+        raise ValueError(
+            f"first_rank must be left out without a column rank, got {first_rank} and the columns "
+            f"{listed(frame.columns)}"
+        )
+    renamed = frame.rename(columns={columns[0]: "rank"})
+    return renamed.assign(rank=whole_numbers(renamed, "rank", first, name) + 1 - first)
 
 
 def _check_flags(

@@ -8,7 +8,7 @@ import gzip
 import io
 import warnings
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -137,6 +137,22 @@ def trec(
         return top_lists(rows, judged, source, corpus_size)
     assert corpus_size is not None
     return sub_corpus(rows, judged, corpus_size, kept, source)
+
+
+def versions(runs: Mapping[str, str | Path], qrels: str | Path) -> TopLists:
+    """Runs of one system each over the whole corpus, under the names that they are given here."""
+    import pandas as pd
+
+    tables = []
+    for name, path in runs.items():
+        rows, source = _runs(path, Path(qrels))
+        if rows["recommender"].nunique() > 1:
+            several = ", ".join(map(str, rows["recommender"].unique()[:5]))
+            raise ValueError(f"{source} must have one system, got {several}")
+        rows["score"] = real_column(rows, "score", source)
+        tables.append(rows.astype({"user": str, "item": str}).assign(recommender=name))
+    judged = _judged(qrels).astype({"user": str, "item": str}).rename(columns=QUERY)
+    return top_lists(pd.concat(tables, ignore_index=True).rename(columns=QUERY), judged, "the runs")
 
 
 def _judged(qrels: str | Path) -> pd.DataFrame:
