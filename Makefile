@@ -15,12 +15,14 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make measure    words, code, tables and figures of each chapter, and where its first figure is
-#   make test-site  open every page of the site in a Chromium and check it
+#   make test-site  open every page of the site in a Chromium and check it (THOROUGH=1, weekly:
+#                   also on a phone, in the dark theme, and for accessibility)
 #   make test-matrix  before a release: all tests, with coverage, the newest Python, the lowest
 #                   versions, kernels, bundled ranks, peers, graphs; hours
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
-#   make test-kernel  the numerical tests on another kernel, with the digits they show compared
-#                   with those in _build/shown (remove it after a change; KERNEL=Haswell)
+#   make test-kernel  the numerical tests on another kernel (KERNEL=Haswell); weekly
+#   make test-shown the digits that claims show on another kernel, compared with those in
+#                   _build/shown (remove it after a change)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
 #   make release-check  build what is published into _build/dist, and check it
@@ -49,10 +51,12 @@ VENV = .venv
 PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
+# Compiled tests are collected in half the time.
+unexport PYTHONDONTWRITEBYTECODE
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book slides measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks neural-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
+.PHONY: book slides measure figure check test test-matrix test-kernel test-shown test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks neural-ranks graph-ranks evidence corpora test-site benchmarks requirements release-check clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -79,11 +83,14 @@ test: $(VENV)/test.installed
 # What is computed on another kernel must also be shown with the same digits.
 SHOWN = _build/shown
 SHOW = tests/sampled_book/claims
-test-kernel: KERNEL ?= Nehalem
-test-kernel: $(VENV)/test.installed
+test-kernel test-shown: KERNEL ?= Nehalem
+test-kernel: test-shown
+	$(OTHERWISE)$(PYTEST) -q -m '(numerical and not once) or pages' $(ARGS)
+
+test-shown: $(VENV)/test.installed
 	@rm -rf $(SHOWN)-$(KERNEL)
-	@[ -d $(SHOWN) ] || $(PYTEST) -q $(SHOW) --shown=$(SHOWN)
-	$(OTHERWISE)$(PYTEST) -q -m '(numerical and not once) or pages' --shown=$(SHOWN)-$(KERNEL) $(ARGS)
+	@[ -d $(SHOWN) ] || $(PYTEST) -q $(SHOW) -m pages --shown=$(SHOWN)
+	$(OTHERWISE)$(PYTEST) -q $(SHOW) -m pages --shown=$(SHOWN)-$(KERNEL)
 	diff -r $(SHOWN) $(SHOWN)-$(KERNEL)
 
 # Before a release, and where machines are free: each line may run on a machine of its own.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,9 @@ SCRIPTS = {
         [...document.querySelectorAll('.output.stderr, .output.traceback')].map(
             e => e.textContent.trim().slice(0, 80))""",
 }
+
+#: Whether to look at both widths and themes, and by axe: weekly, with `make test-site THOROUGH=1`.
+THOROUGH = bool(os.environ.get("THOROUGH"))
 
 # The rules of axe that depend on the theme; those that do not are asked once for each width.
 OF_COLOURS = ["color-contrast", "link-in-text-block"]
@@ -220,20 +224,25 @@ def faults(
     visited: Visit,
     looked: Looked | None = None,
     themed: Callable[[Page, str], object] = lambda page, theme: None,
+    *,
+    thorough: bool = THOROUGH,
 ) -> list[str]:
-    """Say what is wrong with an open page, at desktop and phone width, in both themes.
+    """Say what is wrong with an open page.
 
-    `looked` is what is known of texts, and grows. `themed` is called in each theme.
+    A thorough look is at desktop and phone width, in both themes, and by axe. `looked` is what is
+    known of texts, and grows. `themed` is called in each theme.
     """
     page, looked = visited.page, looked or Looked()
     sentences: dict[str, None] = {}
-    for width in (1280, 360):
-        for theme in ("light", "dark"):
+    for width in (1280, 360) if thorough else (1280,):
+        for theme in ("light", "dark") if thorough else ("light",):
             show(page, width, theme)
             themed(page, theme)
             for fault, script in SCRIPTS.items():
                 sentences |= {f"{fault}: {place}": None for place in page.evaluate(script)}
             sentences |= dict.fromkeys(visited.heard)
+            if not thorough:
+                continue
             if not page.evaluate("() => 'axe' in window"):
                 page.evaluate(AXE)
             if page.evaluate(LIKE_NO_OTHER, looked.known()):

@@ -77,7 +77,7 @@ def faults_of(browser, serve, folder, looked=None, defect=""):
     (folder / "page.html").write_text(SOUND.format(image=IMAGE, defect=defect))
     context = browser.new_context(reduced_motion="reduce")
     with visit(context, f"{serve(folder)}/page.html") as visited:
-        sentences = faults(visited, looked)
+        sentences = faults(visited, looked, thorough=True)
     context.close()
     return sentences
 
