@@ -35,7 +35,6 @@ from .bounds.identification import (
 from .estimators import Estimator as Estimator
 from .evaluation import compare as compare
 from .evaluation import estimate as estimate
-from .evaluation import estimate_each as estimate_each
 from .evaluation.loop import RankMetric as RankMetric
 from .evaluation.loop import evaluate as evaluate
 from .log.compact import Log as Log

@@ -95,12 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``). ``gate``
     returns 0, 1 or 3 for better, worse or undecided, and 1 stands for an alarm of ``--fail-on``.
 
-    >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
-    ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
-    recommender,metric,estimator,value,standard_error,low,high,users
-    X,auc,naive,0.891...
-    Y,auc,naive,...
-    Z,auc,naive,...
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    sampled-metrics ...
     0
     """
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no error
@@ -130,23 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
-    given = _given(arguments, "confidence progress")
-    options, estimators = given | {"assumption": _assumption(arguments)}, arguments.estimators
-    options["by"] = arguments.by
-    if arguments.by is not None and estimators:
-        raise ValueError("--by must be left out beside --estimators")
     log, table_path, page_path = _opened(arguments, files)
-    if estimators:
-        estimates: Any = evaluation.estimate_each(
-            log, arguments.metrics, estimators=estimators, **given
-        )
-    else:
-        estimates = evaluation.estimate(
-            log,
-            arguments.metrics,
-            identification=not arguments.no_identification,
-            **options,
-        )
+    options = _given(arguments, "confidence progress by estimator")
+    options |= {"assumption": _assumption(arguments)}
+    estimates: Any = evaluation.estimate(
+        log, arguments.metrics, identification=not arguments.no_identification, **options
+    )
     if page_path is not None:
         from .report import pages
 
@@ -159,10 +144,9 @@ def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
     log, table_path, page_path = _opened(arguments, files)
-    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    options["by"] = arguments.by
-    estimator_option = {} if arguments.estimator is None else {"estimator": arguments.estimator}
-    comparison = evaluation.compare(log, arguments.metric, **options, **estimator_option)
+    options = _given(arguments, "confidence progress by estimator")
+    options |= {"assumption": _assumption(arguments)}
+    comparison = evaluation.compare(log, arguments.metric, **options)
     if page_path is not None:
         from .report import pages
 

@@ -68,8 +68,7 @@ def estimate_options(add: partial[None]) -> None:
     _log_options(add)
     add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
         default=["recall@10", "ndcg@10", "ap", "auc"])
-    add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
-        "instead of one row for each recommender and metric")
+    add("--estimator NAME", "what the estimate is computed with, such as naive or bias-variance")
     _group_options(add)
     _assume_option(add, "geometric")
     add("--no-identification", "leave out what is possible, which takes the longest")

@@ -223,11 +223,11 @@ class Estimates(Result):
         The verdicts on each metric that the page shows; empty unless they were added by
         ``with_verdicts``.
     log : Log, optional
-        What was estimated from; None for estimates by each estimator and for a sub-corpus.
+        What was estimated from; None for a sub-corpus.
 
     See Also
     --------
-    sampled_metrics.estimate, sampled_metrics.estimate_each : The functions that return it.
+    sampled_metrics.estimate : The function that returns it.
 
     Examples
     --------

@@ -68,8 +68,7 @@ def naive() -> Callable[[Estimates], dict[str, float]]:
     """The naive values of a table, by metric."""
 
     def of(found: Estimates) -> dict[str, float]:
-        rows = found.frame[found.frame["estimator"] == "naive"]
-        return dict(zip(rows["metric"], rows["value"], strict=True))
+        return dict(zip(found.frame["metric"], found.frame["reported"], strict=True))
 
     return of
 
@@ -89,7 +88,7 @@ def shown() -> Callable[..., dict[str, Any]]:
     def run(begins: str, metrics: list[str], **given: Any) -> dict[str, Any]:
         lines = lines_of("libraries.md", begins)
         lines, changed = re.subn(
-            r"estimate_each\(log, \[.*?\]", f"estimate_each(log, {metrics}", lines
+            r"estimate\(log, \[.*?\]", f"estimate(log, {metrics}, identification=False", lines
         )
         assert changed == 1
         values = {"sm": sm, "readers": readers, **given}

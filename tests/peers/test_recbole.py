@@ -127,7 +127,7 @@ def test_ties_are_counted_where_recbole_breaks_them(fitted, naive):
     trainer, test_data = fitted("Pop")
     rows = readers.recbole(trainer, test_data, load_best_model=False)
     log = sm.read_log(rows, replacement=False)
-    found = sm.estimate_each(log, ["recall@10", "auc"], estimators="naive")
+    found = sm.estimate(log, ["recall@10", "auc"], identification=False)
     assert rows["n_tied"].sum() > 100
     # GAUC takes the mean rank of equal scores, as we do; Recall@10 takes them as torch leaves them.
     assert naive(found)["auc"] == pytest.approx(rows.attrs["reported"]["gauc"], abs=1e-6)
@@ -142,7 +142,7 @@ def test_several_relevant_items(fitted, naive):
     trainer, test_data = fitted("BPR", eval_args={**ratio, "mode": "uni50"})
     rows = readers.recbole(trainer, test_data)
     log = sm.read_log(rows, replacement=False)
-    found = sm.estimate_each(log, ["recall@10", "hr@10"], estimators="naive")
+    found = sm.estimate(log, ["recall@10", "hr@10"], identification=False)
     assert log.frame["n_relevant"].max() > 1
     assert naive(found)["recall@10"] == pytest.approx(rows.attrs["reported"]["recall@10"], abs=1e-6)
 
@@ -151,7 +151,7 @@ def test_all_items_are_ranked_in_mode_full(fitted, naive):
     trainer, test_data = fitted("BPR", mode="full")
     rows = readers.recbole(trainer, test_data)
     log = sm.read_log(rows, replacement=False)
-    found = sm.estimate_each(log, ["ndcg@10"], estimators="naive")
+    found = sm.estimate(log, ["ndcg@10"], identification=False)
     assert (rows["n_negatives"] == rows["n_items"] - 1).all()
     assert naive(found)["ndcg@10"] == pytest.approx(rows.attrs["reported"]["ndcg@10"], abs=1e-6)
 

@@ -68,7 +68,7 @@ def test_sampled_metrics_in_three_lines_with_ids_of_every_kind(split, naive, kin
 
     rows = readers.rectools(reco, interactions, drawn)
     log = sm.read_log(rows, n_items=200, replacement=False)
-    found = sm.estimate_each(log, list(METRICS), estimators="naive")
+    found = sm.estimate(log, list(METRICS), identification=False)
 
     expected = own_metrics(reco, interactions, drawn)
     assert naive(found) == pytest.approx(expected, abs=1e-12)
@@ -81,7 +81,7 @@ def test_ndcg_of_rectools_is_ours_if_it_divides_by_what_can_be_had(split, naive)
     train, interactions, drawn = tables(split, "numbers")
     reco = recommended(train)
     log = sm.read_log(readers.rectools(reco, interactions, drawn), n_items=200, replacement=False)
-    found = sm.estimate_each(log, ["ndcg@10"], estimators="naive")
+    found = sm.estimate(log, ["ndcg@10"], identification=False)
     by_k = own_metrics(reco, interactions, drawn, {"by k": NDCG(10)})["by k"]
     ideal = (1 / np.log2(np.arange(2, 12))).sum()
     assert naive(found)["ndcg@10"] == pytest.approx(by_k * ideal, abs=1e-12)

@@ -15,6 +15,7 @@ from sampled_metrics.cli import main
 from sampled_metrics.estimators import bias_variance, default_gamma
 from sampled_metrics.planning import fitted, plan
 from sampled_metrics.results import source_of
+from tests.sampled_metrics.designs.logs import estimate_each
 
 from ..reference import bundled_ranks
 
@@ -68,7 +69,7 @@ def test_the_log_keeps_its_design(rows, log):
 def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
     # The criterion of bias-variance written down with P, the matrix of the design.
     gamma = default_gamma(6_040)
-    table = sm.estimate_each(log, ["recall@10", "auc"], estimators=["bias-variance"]).frame
+    table = estimate_each(log, ["recall@10", "auc"], ["bias-variance"])
     pmf = DESIGN.pmf(np.arange(1, N_ITEMS + 1))
     system = (1 - gamma) * pmf.T @ pmf + gamma * np.diag(pmf.sum(axis=0))
     for metric in ("recall@10", "auc"):
@@ -85,19 +86,14 @@ def test_an_estimate_is_computed_from_the_distribution_of_outcomes(rows, log):
 
 def test_the_estimate_of_a_recommender_is_by_the_fitted_prior(log):
     estimates = sm.estimate(log, ["recall@10"], identification=False)
-    by_estimator = sm.estimate_each(log, ["recall@10"], estimators=["bias-variance, fitted prior"])
-    assert estimates.frame["estimate"].tolist() == by_estimator.frame["value"].tolist()
+    assert estimates.settings["estimator"] == "bias-variance, fitted prior"
     assert estimates.frame[["reported", "typical_low", "typical_high"]].isna().all(axis=None)
     assert any(note.startswith("no typical range for recall@10: ") for note in estimates.notes)
 
 
 def test_a_fitted_prior_is_that_of_maximum_entropy(rows, log):
-    estimates = sm.estimate_each(log, ["ndcg@10"])
-    assert list(dict.fromkeys(estimates.frame["estimator"])) == [
-        "bias-variance", "bias-variance, fitted prior", "maximum entropy",
-    ]  # fmt: skip
-    assert "naive, rank estimate, least bias, monotone are left out" in " ".join(estimates.notes)
-    values = estimates.frame.set_index(["recommender", "estimator"])["value"]
+    names = ["bias-variance, fitted prior", "maximum entropy"]
+    values = estimate_each(log, ["ndcg@10"], names).set_index(["recommender", "estimator"])["value"]
     total_counts = sum(frequencies(rows, name, DESIGN) for name in "XYZ")
     prior = priors.maximum_entropy(total_counts, DESIGN).mass
     estimator = bias_variance("ndcg@10", DESIGN, default_gamma(6_040), prior)
@@ -119,7 +115,7 @@ def test_standard_errors_are_the_spread_of_estimates():
     names = ["bias-variance", "bias-variance, fitted prior", "maximum entropy"]
     for true_ranks in ranks:
         drawn_log = sm.read_log(drawn(design, {"A": true_ranks}, rng), protocol=design)
-        tables.append(sm.estimate_each(drawn_log, ["ndcg@10"], estimators=names).frame)
+        tables.append(estimate_each(drawn_log, ["ndcg@10"], names))
     for name in names:
         estimates = pd.concat(tables)
         estimates = estimates[estimates["estimator"] == name]
@@ -208,7 +204,7 @@ def test_one_round_is_a_fixed_sample(replacement):
     adaptive_log = sm.read_log(rows, protocol=design)
     fixed_log = sm.read_log(rows, n_items=N_ITEMS, replacement=replacement)
     without_assumption = partial(sm.estimate, assumption=None)
-    for verb in (sm.estimate, sm.estimate_each, without_assumption):
+    for verb in (sm.estimate, without_assumption):
         ours, expected = (
             verb(sampled_log, ["ndcg@10", "auc"]) for sampled_log in (adaptive_log, fixed_log)
         )
@@ -332,7 +328,7 @@ def test_rows_that_the_design_does_not_have_are_refused(change, said):
 
 def test_options_that_fit_no_adaptive_log_are_refused(rows, log):
     with pytest.raises(ValueError, match="'naive' is for a fixed number of negatives"):
-        sm.estimate_each(log, ["rr"], estimators=["naive"])
+        sm.estimate(log, ["rr"], estimator="naive")
     with pytest.raises(ValueError, match="'monotone' is for a fixed number of negatives"):
         sm.compare(log, "rr", estimator="monotone")
     with pytest.raises(ValueError, match="n_negatives must be a column"):

@@ -317,9 +317,6 @@ def test_a_result_and_the_command_write_the_same_file(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "valid if the counts are genuine and the bets were fixed before the" in shown
     assert ", with 95% confidence\nchecked: valid if " in shown
-    each = sm.estimate_each(log, ["rr"], estimators="naive")
-    with pytest.raises(ValueError, match="the result of estimate"):
-        each.certificate(path)
 
 
 def test_the_verifier_is_one_short_file_that_needs_the_standard_library_only():

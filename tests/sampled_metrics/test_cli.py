@@ -32,7 +32,7 @@ from tests.reference import bundled_ranks, write_log
 
 pytestmark = pytest.mark.words
 
-FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
+FEW = ["--metrics", "auc", "--no-identification"]
 
 
 @pytest.fixture
@@ -226,14 +226,11 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     assert main(["estimate", "log.csv", *SIZES, *FEW, "--format", kind]) == 0
     stdout = capsys.readouterr().out
     rows = json.loads(stdout) if kind == "json" else list(csv.DictReader(io.StringIO(stdout)))
-    frame = evaluation.estimate_each(
-        read_log(log, n_items=200, n_negatives=20, replacement=True),
-        ["auc"],
-        estimators=["naive", "rank estimate"],
-    ).frame
+    read = read_log(log, n_items=200, n_negatives=20, replacement=True)
+    frame = evaluation.estimate(read, ["auc"], identification=False).frame
     assert list(rows[0]) == list(frame.columns)
     assert [row["recommender"] for row in rows] == frame["recommender"].tolist()
-    assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+    assert [float(row["estimate"]) for row in rows] == frame["estimate"].tolist()
 
 
 def strict(text: str) -> list[dict[str, object]]:
@@ -249,7 +246,7 @@ def strict(text: str) -> list[dict[str, object]]:
 #: A command of each kind with a table.
 TABLES = [
     "estimate toy/log.csv TOY --metrics auc rr --no-identification",
-    "estimate toy/log.csv TOY --metrics auc --estimators naive",
+    "estimate toy/log.csv TOY --metrics auc --estimator monotone",
     "compare toy/log.csv TOY --metric auc",
     "gate toy/old.csv toy/new.csv TOY --metric auc",
     "published toy/table.csv TOY --users 300",
@@ -360,11 +357,11 @@ def test_ranks_may_count_from_zero(
     ranks = np.arange(60) % 11
     for file, first in (("zero", 0), ("one", 1)):
         pd.DataFrame({"user": range(60), name: ranks + first}).to_csv(f"{file}.csv", index=False)
-    words = [*SIZES, "--metrics", "rr", "--estimators", "naive", "--format", "csv", "--quiet"]
+    words = [*SIZES, "--metrics", "rr", "--no-identification", "--format", "csv", "--quiet"]
     for file, first in (("zero", "0"), ("one", "1")):
         assert main(["estimate", f"{file}.csv", *words, "--first-rank", first]) == 0
         (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-        assert float(row["value"]) == pytest.approx((1 / (1 + ranks)).mean(), abs=1e-15)
+        assert float(row["reported"]) == pytest.approx((1 / (1 + ranks)).mean(), abs=1e-15)
     message = refused(["estimate", "zero.csv", *words], capsys)
     assert "--first-rank 0" in message
 
@@ -394,8 +391,8 @@ def test_ranks_may_count_from_zero(
         (["estimate", "log.csv", *SIZES, "--confidence", "x"], "must be a number, got 'x'"),
         (["estimate", "log.csv", "--n-items", "200.5"], "must be a whole number, got '200.5'"),
         (["estimate", "log.csv", "--n-items", "9" * 5000], "must be a whole number"),
-        (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "did you mean 'naive'?"),
-        (["estimate", "log.csv", *SIZES, "--estimators", "foo"], "use one of naive, rank estimate"),
+        (["estimate", "log.csv", *SIZES, "--estimator", "nave"], "did you mean 'naive'?"),
+        (["estimate", "log.csv", *SIZES, "--estimator", "foo"], "use one of naive, rank estimate"),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "log.csv", *SIZES], "--metric is missing: sampled-metrics compare --help"),
         (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
@@ -577,19 +574,19 @@ def test_a_warning_is_a_line_and_said_once(
     assert capsys.readouterr().err == "warning: of two lines\n"
 
 
-def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_estimator(
+def test_estimate_has_one_row_for_each_recommender_and_metric(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["estimate", "log.csv", *SIZES, "--metrics", "ap", "auc", "--format", "json"]
     rows_by_option = {}
-    for options in ((), ("--estimators", "naive"), ("--assume", "nothing")):
+    for options in ((), ("--estimator", "naive"), ("--assume", "nothing")):
         assert main([*words, *options]) == 0
         rows_by_option[options[-1:]] = json.loads(capsys.readouterr().out)
     rows = rows_by_option[()]
     pairs = [(row["recommender"], row["metric"]) for row in rows]
     assert pairs == [("A", "ap"), ("A", "auc"), ("B", "ap"), ("B", "auc")]
     naive = {
-        (row["recommender"], row["metric"]): row["value"] for row in rows_by_option[("naive",)]
+        (row["recommender"], row["metric"]): row["estimate"] for row in rows_by_option[("naive",)]
     }
     assert [naive[pair] for pair in pairs] == [row["reported"] for row in rows]
     free_rows = rows_by_option[("nothing",)]

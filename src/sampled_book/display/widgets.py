@@ -20,7 +20,7 @@ from sampled_metrics import (
     Protocol,
     _printed_ranges,
     compare,
-    estimate_each,
+    estimate,
     estimators,
     metric,
     read_log,
@@ -98,8 +98,15 @@ def fitted(
     ]
     sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
     log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
-    values = estimate_each(log, [name], estimators=PRIOR).frame
-    rows: Any = values.set_index("recommender")[["value", "low", "high"]]
+    frame = estimate(log, [name], estimator=PRIOR, identification=False).frame
+    reach = stats.t.ppf(0.975, frame["users"] - 1) * frame["standard_error"]
+    rows: Any = pd.DataFrame(
+        {
+            "value": frame["estimate"],
+            "low": frame["estimate"] - reach,
+            "high": frame["estimate"] + reach,
+        }
+    ).set_index(frame["recommender"])
     estimates: dict[str, dict[str, list[Any]]] = {
         recommender: {
             "value": [round(float(end), 12) for end in rows.loc[recommender]],

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from scipy.special import ndtr
 
 from sampled_metrics import _confidence, estimators, evaluation, priors
@@ -341,7 +342,13 @@ def fitted(
     ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
     """
     judged, log = _log(ranks, n_negatives, seed)
-    estimates = evaluation.estimate_each(log, metrics, estimators=evaluation.FITTED).frame
+    tables = []
+    for name in evaluation.FITTED:
+        frame = evaluation.estimate(log, metrics, estimator=name, identification=False).frame
+        reach = stats.t.ppf(0.975, frame["users"] - 1) * frame["standard_error"]
+        ends = {"low": frame["estimate"] - reach, "high": frame["estimate"] + reach}
+        tables.append(frame.assign(estimator=name, value=frame["estimate"], **ends))
+    estimates = pd.concat(tables, ignore_index=True)
     truth = {
         (metric_name, name): intervals.evaluate(metric_name).mean()
         for metric_name in metrics

@@ -18,7 +18,7 @@ from .remedies import Remedy
 from .sample import ProtocolClass, Sample, UserMean
 from .track_record import FIXED_NEGATIVES, Record
 from .uniform import UniformAnalysis
-from .values import ESTIMATORS, FITTED
+from .values import FITTED
 
 
 class AdaptiveSample(Sample):
@@ -72,19 +72,14 @@ class AdaptiveAnalysis(UniformAnalysis):
         return {}
 
     def ranges(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+        self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
-        intervals, notes = super().ranges(metric, estimator, means)
+        intervals, notes = super().ranges(metric, naive)
         return intervals, [*notes, self._nothing_reported]
 
-    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
-        notes = super().notes_on_comparison(estimator, is_default=is_default)
+    def notes_on_comparison(self, estimator: str) -> list[str]:
+        notes = super().notes_on_comparison(estimator)
         return [*notes, self._nothing_reported]
-
-    def notes_on_all(self) -> list[str]:
-        left_out = ", ".join(name for name in ESTIMATORS if name not in self.estimators)
-        notes = super().notes_on_all()
-        return [*notes, f"{left_out} are left out: they are for a fixed number of negatives"]
 
     @property
     def _nothing_reported(self) -> str:

@@ -24,6 +24,7 @@ class Request(NamedTuple):
     confidence: float = CONFIDENCE
     assumption: Assumption | str | None = None
     identification: bool = True
+    estimator: str | None = None
     asked: float | None = None
     record: bool = True
 
@@ -34,7 +35,7 @@ class Request(NamedTuple):
 
 
 class Analysis(ABC):
-    """The answers to `estimate`, `compare` and `estimate_each` for one log.
+    """The answers to `estimate` and `compare` for one log.
 
     There is a subclass for each design of a log, which :func:`designs.analysis_of` chooses once. A
     new design is a file with a subclass and its place in `designs.DESIGNS`.
@@ -54,9 +55,5 @@ class Analysis(ABC):
         """A row for each recommender and metric."""
 
     @abstractmethod
-    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+    def comparison(self, *, progress: bool) -> Comparison:
         """A verdict on each pair of recommenders, by the only metric."""
-
-    @abstractmethod
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        """A row for each recommender, metric and estimator."""

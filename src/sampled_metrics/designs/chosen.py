@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, ClassVar
 
@@ -14,7 +14,6 @@ from ..bounds.assumption import Assumption
 from ..bounds.chosen import AtPosition, partition
 from ..log.compact import BesideChosen, Log
 from ..metrics import Metric
-from ..results import Estimates
 from . import ranges
 from .analysis import Request
 from .judging import Judgement, Pair, Paired
@@ -92,28 +91,29 @@ class ChosenAnalysis(UniformAnalysis):
                 f"assumption must be left out, got {as_written(request.assumption)}: with chosen "
                 "items nothing is assumed of the true ranks"
             )
-        _refuse("gamma", request.gamma)
+        for name in ("gamma", "estimator"):
+            _refuse(name, getattr(request, name))
         at_position = [
             metric if metric.linear else AtPosition(*astuple(metric)) for metric in request.metrics
         ]
         super().__init__(log, request._replace(metrics=at_position, assumption=None))
         self.values = ChosenValues(self.sample, self.values.gamma)
 
-    def default(self, metric: Metric) -> str:
+    def estimator(self, metric: Metric) -> str:
         return "naive" if metric.linear else ""
 
     def ranges(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+        self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
-        if estimator:
-            return super().ranges(metric, estimator, means)
+        if metric.linear:
+            return super().ranges(metric, naive)
         if not self.request.identification:
             return {}, [_NO_ESTIMATE]
         intervals, notes = ranges.identified(
             ranges.by_bets, self.sample, metric, None, self.request.confidence
         )
         if not self.log.replacement:  # the others above are at least as many as the negatives above
-            for name, mean in self.reported(metric).items():
+            for name, mean in naive.items():
                 high = min(intervals[name].high, mean.value)
                 intervals[name] = intervals[name]._replace(high=high)
         return intervals, [*notes, _NO_ESTIMATE]
@@ -124,9 +124,7 @@ class ChosenAnalysis(UniformAnalysis):
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, _NO_RECORD
 
-    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
-        if not is_default:
-            _refuse("estimator", estimator)
+    def notes_on_comparison(self, estimator: str) -> list[str]:
         return [] if estimator else [_NO_ESTIMATE]
 
     def _paired(self, metric: Metric, estimator: str) -> Paired:
@@ -142,12 +140,6 @@ class ChosenAnalysis(UniformAnalysis):
 
     def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
         return {}
-
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        raise ValueError(
-            f"there are no corrections with chosen items, as in {self.log!r}: estimate has an "
-            "interval"
-        )
 
 
 def _refuse(name: str, value: object) -> None:

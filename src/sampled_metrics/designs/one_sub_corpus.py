@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -94,6 +94,10 @@ class SubCorpusAnalysis(Analysis):
         self.log, self.request = log, request
         if len(log.queries) < 2:
             raise ValueError(f"there must be 2 queries or more, got {len(log.queries)}")
+        if (estimator := request.estimator) is not None:
+            raise ValueError(
+                f"estimator must be left out for a sub-corpus, got {as_written(estimator)}"
+            )
         gamma = request.gamma
         is_number = isinstance(gamma, (int, float, np.floating)) and not isinstance(gamma, bool)
         if gamma is not None and not (is_number and 0 < gamma <= 1):
@@ -148,12 +152,8 @@ class SubCorpusAnalysis(Analysis):
             users=len(self.log.queries),
         )
 
-    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+    def comparison(self, *, progress: bool) -> Comparison:
         log, (metric,) = self.log, self.request.metrics
-        if estimator is not None:
-            raise ValueError(
-                f"estimator must be left out for a sub-corpus, got {as_written(estimator)}"
-            )
         if log.larger:
             sizes = _written((log.corpus_size, *log.larger))
             raise ValueError(f"corpus_size must be one number to compare systems, got {sizes}")
@@ -219,11 +219,6 @@ class SubCorpusAnalysis(Analysis):
         if not is_like or share < PRINTED:
             return "", np.nan
         return (first if lead > 0 else second), share
-
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        raise ValueError(
-            "a sub-corpus has no table of estimators: only estimate and compare take one"
-        )
 
     def _settings(self) -> dict[str, Any]:
         confidence = self.request.confidence

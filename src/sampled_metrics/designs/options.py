@@ -1,4 +1,4 @@
-"""Checks of the options of `estimate`, `estimate_each` and `compare`."""
+"""Checks of the options of `estimate` and `compare`."""
 
 from __future__ import annotations
 
@@ -73,44 +73,30 @@ def checked_gamma(gamma: float | None, sample: Sample) -> float:
     return float(gamma)
 
 
-def checked_estimators(
-    estimators: Sequence[str] | str, allowed: Sequence[str], values: Values
-) -> list[str]:
-    """The estimators named; for "all", those of `allowed` that the log has an interval for."""
-    unfit, design = values.fits.unfit, values.sample.log.protocol
-    if estimators == "all":
-        return [name for name in allowed[:-1] if not unfit or name not in FITTED]
-    names = list(dict.fromkeys([estimators] if isinstance(estimators, str) else estimators))
-    for name in names:
-        if name not in ESTIMATORS:
-            matches = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
-            hint = (
-                f"did you mean {matches[0]!r}?"
-                if matches
-                else f"use one of {', '.join(ESTIMATORS)}"
-            )
-            raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
-        if name not in allowed:
-            raise ValueError(
-                f"estimator {name!r} is for a fixed number of negatives, and not for {design!r}: "
-                f"use one of {', '.join(allowed)}"
-            )
-        if name in FITTED and unfit:
-            raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
-    if not names:
-        raise ValueError("estimators must hold one name or more, got none")
-    return names
+def check_estimator(name: str, allowed: Sequence[str], values: Values) -> None:
+    """ValueError unless an estimator is one of `allowed` and fits the log."""
+    if name not in ESTIMATORS:
+        matches = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
+        hint = f"did you mean {matches[0]!r}?" if matches else f"use one of {', '.join(ESTIMATORS)}"
+        raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
+    if name not in allowed:
+        raise ValueError(
+            f"estimator {name!r} is for a fixed number of negatives, and not for "
+            f"{values.sample.log.protocol!r}: use one of {', '.join(allowed)}"
+        )
+    if name in FITTED and values.fits.unfit:
+        raise ValueError(f"estimator {name!r} does not fit this log: {values.fits.unfit}")
 
 
-def notes_on(names: Sequence[str], values: Values) -> list[str]:
-    """Notes on the fits of estimators."""
+def notes_on(values: Values, estimator: str) -> list[str]:
+    """Notes on the fit of an estimator."""
     notes = []
     lower, upper = values.fits.fewest, int(values.sample.negatives.max())
-    if lower < upper and set(names) & set(FITTED):
+    if lower < upper and estimator in FITTED:
         notes.append(
             f"users have {lower:,} to {upper:,} negatives: priors are fitted to {lower:,} of each"
         )
-    if FITTED[2] in names:
+    if estimator == FITTED[2]:
         notes.append(f"{FITTED[2]} has no standard error: from sample to sample its estimate jumps")
     return notes
 

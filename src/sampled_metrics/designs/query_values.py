@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -75,11 +74,12 @@ class QueryValuesAnalysis(Analysis):
 
     def __init__(self, log: QueryValues, request: Request) -> None:
         self.log, self.request = log, request
-        if request.gamma is not None:
-            raise ValueError(
-                f"gamma must be left out, got {as_written(request.gamma)}: exact values need no "
-                "correction"
-            )
+        for name in ("gamma", "estimator"):
+            if (value := getattr(request, name)) is not None:
+                raise ValueError(
+                    f"{name} must be left out, got {as_written(value)}: exact values need no "
+                    "correction"
+                )
 
     def estimates(self, *, progress: bool) -> Estimates:
         rows, notes = [], [*self.log.notes, _THESE]
@@ -113,13 +113,8 @@ class QueryValuesAnalysis(Analysis):
             users=len(self.log.queries),
         )
 
-    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+    def comparison(self, *, progress: bool) -> Comparison:
         log, (metric,) = self.log, self.request.metrics
-        if estimator is not None:
-            raise ValueError(
-                f"estimator must be left out, got {as_written(estimator)}: exact values need no "
-                "correction"
-            )
         if len(log.systems) < 2:
             raise ValueError(f"there must be 2 systems or more, got {', '.join(log.systems)} alone")
         bounds, pairs = log.bounds(metric), [*combinations(log.systems, 2)]
@@ -195,9 +190,6 @@ class QueryValuesAnalysis(Analysis):
             theorem=(max(ends[0][0], least), min(ends[1][1], 1.0)),
             different=int(np.any(np.abs(bounds) > 1e-12, axis=0).sum()),
         )
-
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        raise ValueError("values by query have no table of estimators: they are exact")
 
     def _settings(self) -> dict[str, Any]:
         return {"confidence": self.request.confidence, "assumed": Assumed()}

@@ -46,16 +46,3 @@ class ComparisonRow(NamedTuple):
     users_needed: int | None
     negatives_needed: int | None
     ranking_decides: bool | None
-
-
-class EstimatorRow(NamedTuple):
-    """A row of the frame of :func:`~sampled_metrics.estimate_each`."""
-
-    recommender: str
-    metric: str
-    estimator: str
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    users: int

@@ -26,7 +26,7 @@ from .judging import Judgement, Pair, Paired
 from .power_law import PowerLaw
 from .ranges import Range
 from .remedies import Remedy
-from .result_columns import ComparisonRow, EstimateRow, EstimatorRow
+from .result_columns import ComparisonRow, EstimateRow
 from .sample import Sample, UserMean, difference
 from .track_record import Case
 from .values import ESTIMATORS, FITTED, WEIGHTED, Values
@@ -52,6 +52,8 @@ class UniformAnalysis(Analysis):
         corrected = [metric for metric in request.metrics if not metric.linear]
         gamma = options.checked_gamma(request.gamma, self.sample)
         self.values = Values(self.sample, gamma, corrected)
+        if request.estimator is not None:
+            options.check_estimator(request.estimator, self.estimators, self.values)
 
     # What the design answers on a metric
 
@@ -59,8 +61,10 @@ class UniformAnalysis(Analysis):
         """Whether the default estimate has no bias at any true rank."""
         return self.values.unbiased(metric)
 
-    def default(self, metric: Metric) -> str:
-        """The default estimator of a metric; empty if there is none."""
+    def estimator(self, metric: Metric) -> str:
+        """The estimator of a metric; empty if there is none."""
+        if self.request.estimator is not None:
+            return self.request.estimator
         if self.unbiased(metric):
             return "naive"
         return "bias-variance" if self.values.fits.unfit else FITTED[0]
@@ -88,11 +92,11 @@ class UniformAnalysis(Analysis):
         return self.values.means(metric, estimator) if estimator else self.no_means
 
     def ranges(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+        self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
-        """Intervals of a metric by the bounds that apply to its estimator, and notes."""
-        if estimator == "naive":  # fast, so that they are always computed
-            return ranges.of_means(self.values, metric, means, self.request.confidence), []
+        """Intervals of a metric by the bounds that apply to it, and notes."""
+        if self.unbiased(metric):  # fast, so that they are always computed
+            return ranges.of_means(self.values, metric, naive, self.request.confidence), []
         if not self.request.identification:
             return {}, []
         return ranges.identified(
@@ -138,15 +142,16 @@ class UniformAnalysis(Analysis):
         self, metric: Metric, bar: Any, notes: list[str], without_record: dict[str, list[str]]
     ) -> list[EstimateRow]:
         """The rows of a metric; appends notes, and its name to those without a track record."""
-        naive, estimator = self.reported(metric), self.default(metric)
-        means, record = naive if estimator == "naive" else self.means(metric, estimator), None
+        naive, estimator = self.reported(metric), self.estimator(metric)
+        means, record = self.means(metric, estimator), None
         bar.update()
-        if estimator in self.estimators and estimator != "naive":
-            notes += options.note_on_default(self.values, estimator)
+        if estimator in self.estimators and not self.unbiased(metric):
+            note = options.note_on_default if self.request.estimator is None else options.notes_on
+            notes += note(self.values, estimator)
             record, reason = self.record(metric, estimator)
             if reason:
                 without_record.setdefault(reason, []).append(metric.name)
-        intervals, range_notes = self.ranges(metric, estimator, means)
+        intervals, range_notes = self.ranges(metric, naive)
         notes += range_notes
         bar.update()
         rows = []
@@ -216,7 +221,7 @@ class UniformAnalysis(Analysis):
         """The setting estimator: its name, or each with the metrics that it is for."""
         labels: dict[str, list[str]] = {}
         for metric in self.request.metrics:
-            labels.setdefault(self.default(metric), []).append(metric.label)
+            labels.setdefault(self.estimator(metric), []).append(metric.label)
         names = [
             name if len(labels) == 1 else f"{name} ({', '.join(of_metrics)})"
             for name, of_metrics in labels.items()
@@ -238,12 +243,12 @@ class UniformAnalysis(Analysis):
 
     # Comparisons
 
-    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
+    def comparison(self, *, progress: bool) -> Comparison:
         (metric,) = self.request.metrics
         self.sample.check_independent("estimate with identification=False says what was reported")
         self.log.check_same_users()
-        name = estimator or self.default(metric)
-        notes = self.notes_on_comparison(name, is_default=estimator is None)
+        name = self.estimator(metric)
+        notes = self.notes_on_comparison(name)
         with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
             paired = self._paired(metric, name)
             bar.update()
@@ -273,19 +278,20 @@ class UniformAnalysis(Analysis):
             assumptions={pair: judgement.assumption for pair, judgement in judgements.items()},
         )
 
-    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+    def notes_on_comparison(self, estimator: str) -> list[str]:
         """Notes on the estimator of differences; ValueError if it has no standard error."""
-        options.checked_estimators(estimator, self.estimators, self.values)
         if estimator == "maximum likelihood":
             raise ValueError(
                 f"estimator must have a standard error for differences, got {as_written(estimator)}"
             )
-        notes = options.notes_on([estimator], self.values)
-        return notes + (options.note_on_default(self.values, estimator) if is_default else [])
+        notes = options.notes_on(self.values, estimator)
+        if self.request.estimator is None:
+            notes += options.note_on_default(self.values, estimator)
+        return notes
 
     def _paired(self, metric: Metric, estimator: str) -> Paired:
         naive = self.reported(metric)
-        means = naive if estimator == "naive" else self.means(metric, estimator)
+        means = self.means(metric, estimator)
         differences = {}
         for first, second in combinations(self.sample.names, 2):
             gap = difference(means[first].value, means[second].value)
@@ -379,54 +385,6 @@ class UniformAnalysis(Analysis):
             first_case, second_case, gap.error, record.centre, record.of_pairs, np.sign(gap.value)
         )
         return float(strength)
-
-    # Estimates by each estimator
-
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        names = options.checked_estimators(estimators, self.estimators, self.values)
-        leaves_out, metrics = estimators == "all", self.request.metrics
-        notes = (self.notes_on_all() if leaves_out else []) + options.notes_on(names, self.values)
-        rows: list[EstimatorRow] = []
-        steps = len(metrics) * len(names)
-        with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
-            for metric in metrics:
-                metric_rows = []
-                for estimator in names:
-                    means = self.values.means(metric, estimator, leave_out=leaves_out)
-                    if not means:
-                        notes.append(
-                            f"{estimator} is left out of {metric.name}: with so many negatives it "
-                            "has no correct digits"
-                        )
-                    metric_rows += self._rows_of(metric, estimator, means)
-                    bar.update()
-                rows += sorted(metric_rows, key=lambda row: self.sample.names.index(row[0]))
-        frame = pd.DataFrame(rows, columns=EstimatorRow._fields)
-        return Estimates(frame, self.settings(), _distinct(notes), source=source_of(self.log))
-
-    def notes_on_all(self) -> list[str]:
-        """What is left out of a table of all estimators, and why."""
-        unfit = self.values.fits.unfit
-        return [f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}"] if unfit else []
-
-    def _rows_of(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
-    ) -> list[EstimatorRow]:
-        rows = []
-        for name, mean in means.items():
-            low, high, _ = mean.student(self.request.confidence)
-            row = EstimatorRow(
-                recommender=name,
-                metric=metric.name,
-                estimator=estimator,
-                value=mean.value,
-                standard_error=mean.error,
-                low=low,
-                high=high,
-                users=mean.users,
-            )
-            rows.append(row)
-        return rows
 
 
 def _distinct(notes: Sequence[str]) -> tuple[str, ...]:

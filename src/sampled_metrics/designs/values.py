@@ -52,11 +52,8 @@ class Values:
         self._unbiased: dict[Metric, bool] = {}
         self._by_fitted = cache(partial(self.fits.bias_variance, gamma=gamma))
 
-    def means(self, metric: Metric, estimator: str, leave_out: bool = False) -> dict[str, UserMean]:
-        """Estimates of a metric for all recommenders.
-
-        Empty if `leave_out` is set and double precision cannot represent the estimator's values.
-        """
+    def means(self, metric: Metric, estimator: str) -> dict[str, UserMean]:
+        """Estimates of a metric for all recommenders."""
         if estimator == FITTED[0]:
             return self._by_fitted_prior(metric)
         if estimator in FITTED:
@@ -64,12 +61,7 @@ class Values:
                 recommender: self._plugged_in(metric, estimator, recommender)
                 for recommender in self.sample.names
             }
-        try:
-            row_values = self.by_row(metric, estimator)
-        except corrections.IllConditionedError:
-            if leave_out:
-                return {}
-            raise
+        row_values = self.by_row(metric, estimator)
         return {
             recommender_name: self.sample.mean({recommender_name: row_values}, users)
             for recommender_name, users in self.sample.users.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..bounds.assumption import Assumption
 from ..log.compact import Log, Unstated
 from ..metrics import Metric
 from ..protocol import Weighted
-from ..results import Comparison, Estimates
+from ..results import Comparison
 from . import judging, ranges
 from .analysis import Request
 from .judging import Judgement, Pair, Paired
@@ -41,21 +41,22 @@ class NAboveAnalysis(UniformAnalysis):
         return isinstance(log, Log) and isinstance(log.protocol, Unstated)
 
     def __init__(self, log: Log, request: Request) -> None:
-        _refuse(log, "gamma", request.gamma)
+        for name in ("gamma", "estimator"):
+            _refuse(log, name, getattr(request, name))
         super().__init__(log, request)
 
     @property
     def has_n_above(self) -> bool:
         return "n_above" in self.log.kinds
 
-    def default(self, metric: Metric) -> str:
+    def estimator(self, metric: Metric) -> str:
         return WEIGHTED if self.unbiased(metric) else ""
 
     def unbiased(self, metric: Metric) -> bool:
         return metric.linear and self.has_n_above
 
     def ranges(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+        self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
         notes = []
         if self.has_n_above and not metric.linear:
@@ -63,9 +64,9 @@ class NAboveAnalysis(UniformAnalysis):
                 f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
                 f"{metric.name} is not linear in them"
             )
-        if not self.request.identification or estimator != WEIGHTED:
+        if not self.request.identification or not self.unbiased(metric):
             return {}, notes
-        confidence = self.request.confidence
+        confidence, means = self.request.confidence, self.means(metric, WEIGHTED)
         return {name: ranges.student_range(mean, confidence) for name, mean in means.items()}, notes
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
@@ -77,8 +78,7 @@ class NAboveAnalysis(UniformAnalysis):
     def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
         return {"assumed": Assumed((_N_ABOVE,) if self.has_n_above else ())}
 
-    def comparison(self, estimator: str | None, *, progress: bool) -> Comparison:
-        _refuse(self.log, "estimator", estimator)
+    def comparison(self, *, progress: bool) -> Comparison:
         if isinstance(given := self.request.assumption, Assumption):
             raise ValueError(
                 f"assumption must be left out, got {as_written(given)}: the comparison tests "
@@ -92,9 +92,9 @@ class NAboveAnalysis(UniformAnalysis):
             )
         if not metric.linear:
             raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")
-        return super().comparison(None, progress=progress)
+        return super().comparison(progress=progress)
 
-    def notes_on_comparison(self, estimator: str, *, is_default: bool) -> list[str]:
+    def notes_on_comparison(self, estimator: str) -> list[str]:
         return []
 
     def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
@@ -108,12 +108,6 @@ class NAboveAnalysis(UniformAnalysis):
     def assumed_of_pairs(self, metric: Metric) -> Assumed:
         return Assumed((_N_ABOVE,))
 
-    def by_estimator(self, estimators: Sequence[str] | str, *, progress: bool) -> Estimates:
-        raise ValueError(
-            f"there are no corrections for weighted negatives, as in {self.log!r}: estimate AUC "
-            "with estimate instead"
-        )
-
 
 class WeightedAnalysis(NAboveAnalysis):
     """Probabilities are known, so that every metric has an identification interval."""
@@ -123,9 +117,9 @@ class WeightedAnalysis(NAboveAnalysis):
         return isinstance(log, Log) and isinstance(log.protocol, Weighted)
 
     def ranges(
-        self, metric: Metric, estimator: str, means: Mapping[str, UserMean]
+        self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
-        intervals, notes = super().ranges(metric, estimator, means)
+        intervals, notes = super().ranges(metric, naive)
         protocol = self.log.protocol
         assert isinstance(protocol, Weighted)
         if metric.linear and protocol.collapsed:
@@ -134,7 +128,7 @@ class WeightedAnalysis(NAboveAnalysis):
                 f"{metric.name} is reported as a share of the {protocol.n_negatives} draws: the "
                 "log does not say how many of each user's were distinct",
             )
-        if not self.request.identification or estimator == WEIGHTED:
+        if not self.request.identification or self.unbiased(metric):
             return intervals, notes
         intervals, range_notes = ranges.identified(
             ranges.by_weights, self.sample, metric, self.assumption(metric), self.request.confidence

@@ -9,7 +9,7 @@ rests on that bound.
 from .._confidence import UNDECIDED
 from ..designs.values import ESTIMATORS, FITTED
 from .comparison import compare
-from .estimation import DEFAULT_METRICS, estimate, estimate_each
+from .estimation import DEFAULT_METRICS, estimate
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -18,5 +18,4 @@ __all__ = [
     "UNDECIDED",
     "compare",
     "estimate",
-    "estimate_each",
 ]

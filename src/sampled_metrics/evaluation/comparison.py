@@ -95,10 +95,11 @@ def compare(
     """
     metrics = options.checked_metrics(metric)
     requests = [
-        Request([each], gamma, checked_confidence(confidence), assumption) for each in metrics
+        Request([each], gamma, checked_confidence(confidence), assumption, estimator=estimator)
+        for each in metrics
     ]
     opened = options.opened(log, metrics, replacement, by)
     answer: Comparison = answers(
-        opened, by, requests, lambda one: one.comparison(estimator, progress=progress)
+        opened, by, requests, lambda one: one.comparison(progress=progress)
     )
     return answer

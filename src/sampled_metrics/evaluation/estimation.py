@@ -11,7 +11,7 @@ from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import checked_confidence
 from ..bounds.assumption import Assumption
-from ..designs import Request, analysis_of, options
+from ..designs import Request, options
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
@@ -29,6 +29,7 @@ def estimate(
     *,
     replacement: bool | None = None,
     assumption: Assumption | str | None = "decreasing",
+    estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     identification: bool = True,
@@ -55,6 +56,8 @@ def estimate(
         have fewer users. Use None, for nothing, with models that predict ratings. Nothing is
         assumed either if the sample contradicts the assumption (a note says so), or if users have
         several relevant items and the metric uses more than the best.
+    estimator : str, optional
+        One of `ESTIMATORS`; by default the one for :ref:`the metric <howto-correction>`.
     gamma : float, optional
         Weight of the variance in "bias-variance", finite and above 0. By default
         :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
@@ -72,8 +75,7 @@ def estimate(
     Estimates
         A row for each recommender, metric and group (with `by`), with how many users, and
 
-        - reported: the naive value;
-        - estimate: "naive" if unbiased, as for AUC, else "bias-variance, fitted prior" if it fits;
+        - reported, estimate: the naive value, and that of the estimator;
         - standard_error: of the estimate, for users drawn at random; without bias;
         - typical_low, typical_high: the typical range by track record, or missing with a note;
         - possible_low, possible_high: the identification interval;
@@ -88,7 +90,6 @@ def estimate(
 
     See Also
     --------
-    estimate_each : The estimate by each estimator.
     compare : Which recommender beats which, and under what assumption.
 
     Examples
@@ -102,79 +103,8 @@ def estimate(
         checked_confidence(confidence),
         assumption,
         identification,
+        estimator,
     )
     opened = options.opened(log, request.metrics, replacement, by)
     answer: Estimates = answers(opened, by, [request], lambda one: one.estimates(progress=progress))
     return answer
-
-
-@one_thread
-def estimate_each(
-    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
-    metrics: Sequence[str | Metric] = DEFAULT_METRICS,
-    *,
-    estimators: Sequence[str] | str = "all",
-    replacement: bool | None = None,
-    gamma: float | None = None,
-    confidence: float = CONFIDENCE,
-    progress: bool = False,
-) -> Estimates:
-    """Report for each recommender and metric the estimate by each estimator.
-
-    Estimates are means over users as for :func:`estimate`. Their intervals leave out the bias of
-    the estimator, so they may miss the exact metric far more often than `confidence` says: see
-    :ref:`Which correction? <howto-correction>`
-
-    Parameters
-    ----------
-    log : Log, or what read_log takes
-        As for :func:`estimate`, without weighted negatives.
-    metrics : sequence of str or Metric
-        By default `DEFAULT_METRICS`.
-    estimators : sequence of str, or str
-        Of `ESTIMATORS`, or "all" for those that the log allows; the notes say what is left out.
-    replacement : bool
-        As for :func:`~sampled_metrics.read_log`; not needed for a `Log`.
-    gamma : float, optional
-        As for :func:`estimate`.
-    confidence : float
-        Of the intervals, in (0, 1).
-    progress : bool
-        Whether to show a progress bar.
-
-    Returns
-    -------
-    Estimates
-        Its frame has a row for each recommender, metric and estimator, with the columns
-
-        - recommender, metric, estimator, users (how many);
-        - value: the estimate;
-        - standard_error: for users drawn at random, each with separate negatives; without bias.
-          Missing for "maximum likelihood";
-        - low, high: Student's interval for the expectation of the estimator.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, there is no metric, no estimator or only one user, `gamma` or
-        `confidence` is out of range, or the log does not allow an estimator.
-
-    See Also
-    --------
-    estimate : One estimate, and an identification interval for the exact metric.
-
-    Examples
-    --------
-    >>> found = estimate_each("bundled", ["recall@10"], estimators=["naive", "bias-variance"])
-    >>> found.frame[["recommender", "estimator", "value"]].round(3)
-      recommender      estimator  value
-    0           X          naive  0.660
-    1           X  bias-variance  0.066
-    2           Y          naive  0.561
-    3           Y  bias-variance  0.081
-    4           Z          naive  0.543
-    5           Z  bias-variance  0.090
-    """
-    request = Request(options.checked_metrics(metrics), gamma, checked_confidence(confidence))
-    analysis = analysis_of(options.opened(log, request.metrics, replacement), request)
-    return analysis.by_estimator(estimators, progress=progress)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..log.read import read_log
 from ..results import Ranks, Result
-from .estimation import estimate_each
+from .estimation import estimate
 
 
 def of_ranks(ranks: Ranks, names: Sequence[str]) -> Result:
@@ -21,5 +21,6 @@ def of_ranks(ranks: Ranks, names: Sequence[str]) -> Result:
         n_items=rows["n_candidates"],
         n_negatives=rows["n_candidates"] - n_other_relevant - 1,
     )
-    estimates = estimate_each(read_log(log, replacement=False), names, estimators="naive").frame
-    return Result(estimates[["metric", "value", "standard_error", "users"]], ranks.settings)
+    exact = estimate(read_log(log, replacement=False), names, identification=False).frame
+    table = exact.rename(columns={"estimate": "value"})
+    return Result(table[["metric", "value", "standard_error", "users"]], ranks.settings)

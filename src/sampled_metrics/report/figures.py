@@ -193,9 +193,6 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
     possible: dict[str, tuple[float, float]] = {}
     for row in rows.to_dict("records"):
         name = labels[row["recommender"]]
-        if "estimator" in row:
-            values[name][row["estimator"]] = row["value"], row["low"], row["high"]
-            continue
         value, error = row["estimate"], row["standard_error"]
         if not np.isnan(row["reported"]):
             values[name]["reported"] = row["reported"], np.nan, np.nan

@@ -26,20 +26,14 @@ DEFINITIONS = {
     "naive": "The metric applied to the sampled rank as if the sampled items were the catalogue: "
     "what sampled evaluations report. Except for AUC, it does not estimate the exact metric.",
     "rank estimate": "The metric at an unbiased estimate of the true rank, rounded down.",
-    "least bias": "The correction whose squared bias, on average over true ranks, is the least "
-    "there is; its variance can be huge.",
     "monotone": "The least biased correction among those that never rise with the sampled rank.",
     "bias-variance": "The correction with the least squared bias plus gamma times variance, on "
     "average over true ranks.",
-    "maximum likelihood": "The exact metric of the distribution of true ranks under which the "
-    "observed sampled ranks are most likely.",
-    "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
-    "with the observed sampled ranks.",
     "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
     "estimates AUC, and no other exact metric.",
-    "estimate": "By bias-variance with a prior fitted to the log, or by the naive metric where it "
-    "has no bias. Its standard error leaves out its bias; the typical range allows for a bias as "
-    "large as on the benchmark.",
+    "estimate": "By default, by bias-variance with a prior fitted to the log, or by the naive "
+    "metric where it has no bias. Its standard error leaves out its bias; the typical range "
+    "allows for a bias as large as on the benchmark.",
     "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
     "whose exact metrics are known: the line above the ranges says on which. If your data come "
     "from a source like theirs, it holds the exact metric with probability 95%, on average over "
@@ -66,8 +60,6 @@ DEFINITIONS = {
     "theorem on the average over sources like theirs.",
     "quote": "What a sentence may quote: the estimate with its interval. Name the assumption and "
     "the confidence with it.",
-    "low, high": "Ends of Student's interval for the estimator's expectation, which is the exact "
-    "metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite at the confidence named. "
     "The chance that any such verdict on the log's pairs by one metric is wrong is at most 1 less "
     "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
@@ -151,7 +143,7 @@ def of_estimates(
             "promises": estimates.promises(name),
             "image": image(estimates_panel(frame[in_metric], label)) if in_metric.any() else "",
         })  # fmt: skip
-    words = [*frame.get("estimator", []), *frame.columns, *shown.columns]
+    words = [*frame.columns, *shown.columns]
     words += [
         word
         for comparison in comparisons.values()

@@ -75,15 +75,15 @@ def _drawn(source: Mapping[str, Any], names: str) -> tuple[list[str], bool]:
 
 def _estimated(result: Result, labels: str, is_exact: bool) -> list[str]:
     """Sentences on the estimators."""
-    settings, frame = result.settings, result.frame
-    estimator = ", ".join(dict.fromkeys(frame.get("estimator", [settings.get("estimator", "")])))
+    settings = result.settings
+    estimator = settings.get("estimator", "")
     if not estimator:
         return [f"We bounded {labels} on all candidates."]
     if is_exact and estimator == "naive":
         return [f"We computed {labels} of these exact ranks, without a correction."]
     lines = [f"We estimated {labels} on all candidates; estimator: {estimator}."]
-    has_bias = "estimator" in frame or frame.get("student_low", pd.Series([0.0])).isna().all()
-    if "naive" in estimator and not has_bias:
+    # Beside others it is there by default, and so only where it has no bias.
+    if labels == "AUC" if estimator == "naive" else "naive" in estimator:
         lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
     if "bias-variance" in estimator and "gamma" in settings:
         gamma = f"gamma {settings['gamma']:.3g}"
@@ -140,10 +140,6 @@ def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:
 def _ranges_promised(result: Result) -> list[str]:
     """Confidence, warrant and assumption of the intervals, in words."""
     intervals = f"{confidence_of(result)} intervals"
-    if "low" in result.frame:
-        return [
-            f"{intervals} are Student's for the estimator's expectation, and leave out its bias"
-        ]
     if isinstance(result, Comparison):
         intervals += " of differences"
     grounds = {

@@ -129,12 +129,6 @@ def made_with(result: Result) -> str:
 
 def estimates_table(result: Estimates) -> pd.DataFrame:
     """Each range in one column, its ends rounded outwards."""
-    if "possible_low" not in result.frame:
-        table = result.frame.drop(columns="users", errors="ignore")
-        for name, rounding in (("low", _printed_ranges.down), ("high", _printed_ranges.up)):
-            if name in table:
-                table[name] = [_rounded(end, rounding) for end in table[name]]
-        return table
     ranges = ["typical_low", "typical_high", "possible_low", "possible_high"]
     student = ["student_low", "student_high"]
     table = result.frame.drop(columns=["standard_error", *ranges, *student], errors="ignore")
@@ -557,16 +551,6 @@ def _rows_named(part: pd.DataFrame, rows: pd.DataFrame, written: Callable[[str],
         name = written(str(metric_name))
         names.append(name if is_complete else f"{name} of {', '.join(map(printable, labels))}")
     return ", ".join(names)
-
-
-def _rounded(end: float, rounding: Callable[[float, int], float]) -> float:
-    """A bound rounded outwards to the digits that `text` writes."""
-    small = 1e-300 < abs(end) < 5e-4
-    return (
-        end
-        if np.isnan(end)
-        else rounding(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
-    )
 
 
 def _signed(value: float, digits: int = 4) -> str:

@@ -15,19 +15,6 @@ from sampled_metrics.report.html import of_comparison, of_estimates, of_plan
 from sampled_metrics.results import Comparison, Estimates
 
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
-ESTIMATORS = ["naive", "rank estimate", "monotone", "bias-variance, fitted prior"]
-
-
-def estimates() -> str:
-    columns = ["recommender", "metric", "estimator", "value", "standard_error", "low", "high"]
-    rows = [
-        (name, metric_name, estimator, 0.2 + i / 20, 0.01, 0.18 + i / 20, 0.22 + i / 20)
-        for metric_name in ("recall@10", "auc")
-        for name in NAMES
-        for i, estimator in enumerate(ESTIMATORS)
-    ]
-    frame = pd.DataFrame(rows, columns=columns).assign(users=1_000)
-    return of_estimates(Estimates(frame, {}), {"auc": comparison()}, {"log": "log.csv"})
 
 
 def comparison() -> Comparison:
@@ -80,7 +67,6 @@ def address(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     comparison_page = of_comparison(comparison(), {"metric": "auc"})
     pages = {
-        "estimates": estimates(),
         "rows": one_row_each(),
         "comparison": comparison_page,
         "many": many(),
@@ -96,7 +82,7 @@ def is_white_in_the_light(page, theme):
     assert (background == "rgb(255, 255, 255)") == (theme == "light")
 
 
-@pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "many", "plan"])
+@pytest.mark.parametrize("name", ["rows", "comparison", "many", "plan"])
 def test_a_report_has_no_fault(context, address, name, tmp_path):
     with visit(context, f"{address}/{name}.html") as visited:
         assert faults(visited, themed=is_white_in_the_light) == []

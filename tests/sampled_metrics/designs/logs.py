@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from sampled_metrics import Protocol, evaluation
 from sampled_metrics.log.read import read_log
@@ -12,9 +13,16 @@ def estimate(*arguments, **options):
     return evaluation.estimate(*arguments, **options).frame
 
 
-def estimate_each(*arguments, **options):
-    """The table alone."""
-    return evaluation.estimate_each(*arguments, **options).frame
+def estimate_each(log, metrics, estimators, **options):
+    """Estimates by several estimators, with Student's interval for their expectation."""
+    tables = []
+    for name in estimators:
+        table = estimate(log, metrics, estimator=name, identification=False, **options)
+        reach = stats.t.ppf(0.975, table["users"] - 1) * table["standard_error"]
+        ends = {"low": table["estimate"] - reach, "high": table["estimate"] + reach}
+        tables.append(table.assign(estimator=name, value=table["estimate"], **ends))
+    table = pd.concat(tables).sort_values(["recommender", "metric"], kind="stable")
+    return table.reset_index(drop=True)
 
 
 def compare(*arguments, **options):

@@ -144,13 +144,12 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
         estimate_each(
             read_log(t, n_items=50, n_negatives=9, replacement=True),
             ["ap", "recall@3"],
-            estimators="all",
+            ESTIMATORS[:-1],
         )
         for t in (table, shuffled)
     )
     numbers = ["value", "standard_error", "low", "high"]
     np.testing.assert_allclose(first[numbers], second[numbers], rtol=1e-9)
-    assert first["estimator"].tolist()[: len(ESTIMATORS) - 1] == list(ESTIMATORS[:-1])
 
 
 def test_bad_arguments_are_named():
@@ -158,8 +157,7 @@ def test_bad_arguments_are_named():
     for call, message in [
         (lambda: estimate(log, ["nddg@10"]), "did you mean 'ndcg'"),
         (lambda: estimate(log, []), "metrics must hold one metric"),
-        (lambda: estimate_each(log, ["ap"], estimators=["naiv"]), "did you mean 'naive'"),
-        (lambda: estimate_each(log, ["ap"], estimators=[]), "estimators must hold one"),
+        (lambda: estimate(log, ["ap"], estimator="naiv"), "did you mean 'naive'"),
         (lambda: estimate(log, ["ap"], confidence=95), "confidence must be a number in"),
         (lambda: estimate(log, ["ap"], gamma=0), "gamma must be a finite number > 0"),
         (lambda: estimate(log_of([1]), ["ap"]), "users must be 2 or more"),
@@ -185,13 +183,13 @@ def test_bad_arguments_are_named():
         ),
     ],
 )
-def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
+def test_a_prior_that_does_not_fit_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
     log = read_log(pd.DataFrame(columns), **({"replacement": True} | sizes | options))
-    estimates = evaluation.estimate_each(log, ["ap"])
-    assert not set(estimates.frame["estimator"]) & set(FITTED)
-    (note,) = estimates.notes
-    assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
+    estimates = evaluation.estimate(log, ["ap"], identification=False)
+    assert estimates.settings["estimator"] == "bias-variance"
+    note = estimates.notes[0]
+    assert note.startswith("estimates are by bias-variance without a fitted prior: ")
     assert reason in note
     with pytest.raises(ValueError, match=f"'maximum entropy' does not fit this log: {reason}"):
         values(log, "ap", "maximum entropy")
@@ -236,9 +234,7 @@ def dependent_log(kind):
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
     log = log_of([1, 3, 2, 10, 1, 7])
     rows = estimate(log, ["ap", "auc"])
-    all_estimates = estimate_each(log, ["ap", "auc"], estimators="all").set_index(
-        ["metric", "estimator"]
-    )
+    all_estimates = estimate_each(log, ["ap", "auc"], ESTIMATORS).set_index(["metric", "estimator"])
     names = ("bias-variance, fitted prior", "naive")
     for row, name in zip(rows.itertuples(), names, strict=True):
         assert row.reported == all_estimates.loc[(row.metric, "naive"), "value"]
@@ -265,7 +261,7 @@ def test_rounding_is_no_difference_and_no_error():
         assert (comparisons["verdict"] == UNDECIDED).all()
         assert (comparisons["favoured"] == "").all()
     equal_log = log_of([1] * 30, n_items=500, n_negatives=11)
-    errors = estimate_each(equal_log, ["ndcg@10"], estimators="all")["standard_error"]
+    errors = estimate_each(equal_log, ["ndcg@10"], ESTIMATORS[:-1])["standard_error"]
     assert (errors == 0).all()
 
 

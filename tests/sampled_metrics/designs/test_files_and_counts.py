@@ -8,7 +8,7 @@ from sampled_metrics import evaluation
 from sampled_metrics.log import compact
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.read import read_log
-from tests.sampled_metrics.designs.logs import compare, estimate, estimate_each
+from tests.sampled_metrics.designs.logs import compare, estimate
 
 
 def kinds_of_users(items):
@@ -31,11 +31,11 @@ def kinds_of_users(items):
 
 @pytest.mark.some(2)
 @pytest.mark.parametrize("items", [1, 2])
-@pytest.mark.parametrize("way", ["one row", "all", "compare", "compare by bets"])
+@pytest.mark.parametrize("way", ["one row", "monotone", "compare", "compare by bets"])
 def test_a_count_is_so_many_rows(items, way):
     calls = {
         "one row": lambda log: evaluation.estimate(log, ["ndcg@3", "auc"]),
-        "all": lambda log: evaluation.estimate_each(log, ["ndcg@3", "auc"]),
+        "monotone": lambda log: evaluation.estimate(log, ["ndcg@3"], estimator="monotone"),
         "compare": lambda log: evaluation.compare(log, "ndcg@3"),
         "compare by bets": lambda log: evaluation.compare(log, "auc"),
     }
@@ -89,9 +89,8 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
     rows.to_csv(tmp_path / "log.csv", index=False)
     log, in_memory = (read_log(source, replacement=True) for source in (tmp_path / "log.csv", rows))
     assert repr(log) == repr(in_memory)
-    for verb in (estimate, estimate_each):
-        from_file, expected = (verb(x, ["ndcg@3", "rr"]) for x in (log, in_memory))
-        pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
+    from_file, expected = (estimate(x, ["ndcg@3", "rr"]) for x in (log, in_memory))
+    pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
     if users == "the same":
         for options in ({}, {"estimator": "bias-variance, fitted prior"}):
             from_file, expected = (compare(x, "ndcg@3", **options) for x in (log, in_memory))
@@ -120,9 +119,8 @@ def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
     rows.to_csv(tmp_path / "log.csv", index=False)
     log = read_log(tmp_path / "log.csv", replacement=True)
     in_memory = read_log(rows, replacement=True)
-    for verb in (estimate, estimate_each):
-        from_file, expected = (verb(x, ["ndcg@3", "auc"]) for x in (log, in_memory))
-        pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
+    from_file, expected = (estimate(x, ["ndcg@3", "auc"]) for x in (log, in_memory))
+    pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
     for metric_name in ("ndcg@3", "auc"):
         if users == "the same":
             for options in ({}, {"estimator": "bias-variance, fitted prior"}):

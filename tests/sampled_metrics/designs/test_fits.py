@@ -11,7 +11,7 @@ from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.designs import values as row_values
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.designs.values import Values
-from sampled_metrics.evaluation import ESTIMATORS, FITTED
+from sampled_metrics.evaluation import FITTED
 from sampled_metrics.log.read import read_log
 from tests.reference import plug_in
 from tests.sampled_metrics.designs.logs import estimate_each, log_of, values
@@ -282,12 +282,11 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
 
 def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
     log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
-    estimates = evaluation.estimate_each(log, ["ap"], estimators=["maximum likelihood"])
+    estimates = evaluation.estimate(log, ["ap"], estimator="maximum likelihood")
     table = estimates.frame
-    assert table["value"].between(0, 1).all()
-    assert table[["standard_error", "low", "high"]].isna().all(axis=None)
-    assert table["users"].tolist() == [7]
-    (note,) = estimates.notes
+    assert table["estimate"].between(0, 1).all()
+    assert table["standard_error"].isna().all()
+    note = estimates.notes[0]
     assert note.startswith("maximum likelihood has no standard error")
 
 
@@ -297,10 +296,8 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
     log = read_log(table, n_items=50, replacement=True)
-    estimates = evaluation.estimate_each(log, ["ap"])
-    estimate_table = estimates.frame
-    assert estimate_table["estimator"].tolist() == list(ESTIMATORS[:-1])
-    assert list(estimates.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
+    estimates = evaluation.estimate(log, ["ap"], estimator="maximum entropy")
+    assert "users have 2 to 3 negatives: priors are fitted to 2 of each" in estimates.notes
     # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
     counts = [Fraction(1), Fraction(1), Fraction(1)]
     fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))

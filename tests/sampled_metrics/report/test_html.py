@@ -36,9 +36,6 @@ COLUMNS = [
     "recommender", "metric", "reported", "estimate", "standard_error", "typical_low",
     "typical_high", "possible_low", "possible_high", "assumption", "warrant", "quote", "users",
 ]  # fmt: skip
-LONG = [
-    "recommender", "metric", "estimator", "value", "standard_error", "low", "high", "users",
-]  # fmt: skip
 
 
 def estimates(*names: str) -> Estimates:
@@ -52,15 +49,6 @@ def estimates(*names: str) -> Estimates:
                 ends = (np.nan, np.nan, 0.05, 0.35, "none", "theorem", quote)
             rows.append((name, metric_name, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
     return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": Assumed(("it is so",))})
-
-
-def every_estimator(*names: str) -> Estimates:
-    """Two estimators of AUC for recommenders of these names, the second without an interval."""
-    rows = []
-    for name in names:
-        rows.append((name, "auc", "naive", 0.25, 0.01, 0.23, 0.27, 1_000))
-        rows.append((name, "auc", "maximum likelihood", 0.1, np.nan, np.nan, np.nan, 1_000))
-    return Estimates(pd.DataFrame(rows, columns=LONG), {})
 
 
 def pair_of(first: str, second: str) -> pd.DataFrame:
@@ -226,11 +214,6 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     assert "nan" not in " ".join(read.texts["td"]).lower()
     assert read.texts["p"].count("95% interval: whatever the ranks.") == 1
     assert read.texts["p"].count("Assuming that it is so.") == 1
-    long = Read(of_estimates(every_estimator("A"), {}, {}))
-    assert long.texts["td"] == [
-        "A", "naive", "0.2500", "0.0100", "0.2300", "0.2700", "A", "maximum likelihood", "0.1000",
-    ]  # fmt: skip
-    assert not any("ssuming" in sentence for sentence in long.texts.get("p", []))
 
 
 def test_a_pair_has_its_differences_with_signs() -> None:
@@ -247,13 +230,6 @@ def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
         "warrant", "quote",
     ]  # fmt: skip
     assert read.texts["dt"] == terms
-    estimators_page = Read(of_estimates(every_estimator("A"), {}, {}))
-    assert estimators_page.texts["dt"] == [
-        "naive",
-        "maximum likelihood",
-        "standard error",
-        "low, high",
-    ]
     full_page = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
     assert full_page.texts["dt"] == [*terms, "verdict"]
     comparison_page = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
@@ -290,15 +266,6 @@ def test_a_figure_draws_the_typical_range_or_else_the_standard_error(monkeypatch
     estimates("A").plot()
     ends = [values["A"]["estimate"] for values in drawn]
     assert ends == [(0.1, 0.08, 0.17), pytest.approx((0.1, 0.09, 0.11))]
-
-
-def test_every_estimator_is_defined() -> None:
-    from sampled_metrics.evaluation import ESTIMATORS
-
-    frame = every_estimator("A").frame.iloc[:1]
-    for name in ESTIMATORS:
-        read = Read(of_estimates(Estimates(frame.assign(estimator=name), {}), {}, {}))
-        assert read.texts["dt"][0] == name.split(",")[0]
 
 
 def test_no_name_can_break_out() -> None:
