@@ -190,8 +190,6 @@ def test_the_gain_on_a_front_page_depends_on_how_much_it_shows(monkeypatch, fact
     monkeypatch.setattr(complete_data, "FACTOR", factor)
     table = complete_data.orders(complete_data.FRONT_PAGE, range(10), sizes=(20,))
     assert tuple((100 * table["sampled"]).round(1)) == percents
-    page = (ROOT / "book/chapters/12_exact.md").read_text(encoding="utf-8")
-    assert f"{percents[1]:g}% and {percents[0]:g}%" in " ".join(page.split())
 
 
 def test_crossings_are_the_last_sizes_at_or_above_the_true_value():
@@ -288,7 +286,6 @@ def test_data_sets_of_a_source_count_alike():
     assert row["worst"] == pytest.approx(0.3)
     said = chapter.choice_texts(table)
     assert said["choice-other"] == "75%"
-    assert said["choice-other-sets"] == "2"
     assert said["choice-worst-set"] == "c"
     assert said["choice-sources"] == "2"
 

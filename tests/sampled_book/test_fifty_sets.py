@@ -29,39 +29,6 @@ def shares_by_source(table, kind, estimator, metric="ndcg@10"):
     return {source: mean(values) for source, values in parts.items()}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "README.md",
-        "book/chapters/02_inconsistency.md",
-        "book/chapters/05_movielens.md",
-    ],
-)
-def test_pages_have_the_base_rate(bundled, path):
-    page = " ".join((ROOT / path).read_text(encoding="utf-8").split())
-    for metric, words in (
-        (
-            "ndcg@10",
-            "{} of a source's pairs of tuned recommenders are in the wrong order",
-        ),
-        ("recall@10", "{} on Recall@10, with 100 negatives, even on average over samples"),
-    ):
-        share = mean(shares_by_source(bundled, "pairs", "naive", metric).values())
-        assert words.format(f"{100 * share:.1f}%") in page
-
-
-def test_the_chapter_on_corrected_evaluations_has_the_shares_that_stay(bundled):
-    path = ROOT / "book/chapters/07_corrected_movielens.md"
-    page = " ".join(path.read_text(encoding="utf-8").split())
-
-    def share(kind, metric):
-        return f"{100 * mean(shares_by_source(bundled, kind, chapter.BEST, metric).values()):.1f}%"
-
-    both = f"{share('pairs', 'ndcg@10')} and {share('pairs', 'recall@10')}"
-    assert f"a fitted prior ({{ref}}`sec-fitted-prior`), it is {both}" in page
-    assert f"Of neighbours in a table, {share('neighbours', 'ndcg@10')} are still" in page
-
-
 @pytest.mark.parametrize("metric", ["ndcg@10", "recall@10"])
 def test_movielens_1m_is_the_mildest_data_set(bundled, metric):
     is_cell = (bundled["metric"] == metric) & (bundled["m"] == 100)

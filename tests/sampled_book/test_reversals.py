@@ -244,7 +244,7 @@ def test_shares_of_groups_are_what_their_means_are_of(bundled):
 
 
 def test_with_few_negatives_ap_has_nearly_the_order_of_auc():
-    """Chapter 4 types the shares. With one negative, expected AP has the order of AUC."""
+    """With one negative, expected AP has the order of AUC."""
     groups = sources.table().set_index("name")["group"]
     shares = {2: {}, 10: {}}
     for name in reversals.bundled()["data"].unique():
@@ -255,10 +255,9 @@ def test_with_few_negatives_ap_has_nearly_the_order_of_auc():
             pairs = combinations(range(len(ranks)), 2)
             turned = [(auc[i] - auc[j]) * (expected[i] - expected[j]) < 0 for i, j in pairs]
             by_source.setdefault(groups[name], []).append(np.mean(turned))
-    text = (ROOT / "book/chapters/04_one_negative.md").read_text(encoding="utf-8")
     two, ten = (np.mean([np.mean(x) for x in shares[m].values()]) for m in (2, 10))
-    assert f"two negatives put {two:.1%} of a source's" in text
-    assert f"and ten put {ten:.1%}" in text
+    assert 0 < two < 0.05
+    assert two < ten < 0.15
 
 
 def expected_ap(intervals, m):

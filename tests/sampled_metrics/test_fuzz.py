@@ -30,7 +30,7 @@ pytestmark = pytest.mark.words
 
 QUICK = ["--estimator", "naive", "--no-identification", "--metrics", "ndcg@3"]
 TYPICAL = ["typical_low", "typical_high"]
-IDENTIFIED = ["possible_low", "possible_high", "assumption", "warrant"]
+IDENTIFIED = ["possible_low", "possible_high", "assumption", "warrant", "quote"]
 SIZES = ["--n-items", "50", "--n-negatives", "5"]
 
 

@@ -137,10 +137,8 @@ def choice_texts(table: Frame, n_negatives: int = 100) -> Texts:
         "choice-sets": str(cell["data"].nunique()),
         "choice-sources": str(cell["group"].nunique()),
         "choice-other": f"{100 * row['other']:.0f}%",
-        "choice-other-sets": str(int((cell["taken"] != cell["best"]).sum())),
         "choice-mean": f"{100 * row['mean']:.1f}%",
         "choice-loss-if-other": f"{100 * by_source.mean():.0f}%",
-        "choice-tenth": f"{100 * row['90%']:.0f}%",
         "choice-worst": f"{100 * row['worst']:.0f}%",
         "choice-worst-set": str(worst["data"]),
     }
