@@ -175,22 +175,6 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
     return STATUS[verdict]
 
 
-def _certificate(arguments: argparse.Namespace, files: OutputFiles) -> int:
-    from . import evaluation, verify
-    from .log.read import read_log
-
-    path = files.add(Path(arguments.out), [arguments.log])
-    options = _given(arguments, "n_items n_negatives replacement")
-    log = read_log(_source(arguments.log, arguments), **options)
-    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    if arguments.pair:
-        evaluation.compare(log, arguments.metric, **options).certificate(path, *arguments.pair)
-    else:
-        estimates = evaluation.estimate(log, [arguments.metric], **options)
-        estimates.certificate(path, arguments.metric, arguments.recommender)
-    return verify.main(str(path))
-
-
 def _published(arguments: argparse.Namespace, files: OutputFiles) -> int:
     from .published_tables import published
     from .results import Orders
@@ -529,17 +513,6 @@ COMMANDS = {
         "names the confidence and the assumption of the verdict, or the track record.",
         "sampled-metrics example toy\nsampled-metrics gate toy/old.csv toy/new.csv --metric "
         "ndcg@10 --n-items 480 --n-negatives 50 --no-replacement",
-    ),
-    "certificate": _Command(_certificate, options.certificate_options,
-        "Write an interval to a file that anybody can check without this package.",
-        "The 95% interval is of a metric or, with --pair, of a difference: without 0 it is a "
-        "verdict. The file holds the users at each sampled rank and the bets that prove that the "
-        "interval has this confidence. The one file verify.py of this package checks it with "
-        "nothing but Python: python -m sampled_metrics.verify FILE, or python verify.py FILE. Its "
-        "exit status is 0 if the proof is right, 1 if a claim does not hold, and 2 if the file is "
-        "malformed.",
-        "sampled-metrics example toy\nsampled-metrics certificate toy/log.csv --metric ndcg@10 "
-        "--recommender A --n-items 480 --n-negatives 50 --no-replacement --out toy/cert.json",
     ),
     "published": _Command(_published, options.published_options,
         "Bound the exact metrics behind a published table, and check its numbers.",

@@ -101,21 +101,6 @@ def gate_options(add: partial[None]) -> None:
     _output_options(add, "of the verdict")
 
 
-def certificate_options(add: partial[None]) -> None:
-    add("LOG", "a CSV or Parquet file")
-    _metric_option(add)
-    add_one = partial(add_option, add.args[0].add_mutually_exclusive_group())
-    add_one("--recommender NAME", "whose range, where the log has several")
-    add_one("--pair", "A's metric minus B's: the range of the difference", action="store", nargs=2,
-        metavar=("A", "B"))
-    add("--n-items N", "candidates of each user, the relevant item included, if the log has no "
-        "column of this name")
-    _design_options(add)
-    _assume_option(add)
-    add("--confidence P", f"of the range; default: {CONFIDENCE}", default=CONFIDENCE)
-    add("--out FILE", "the file to write", required=True)
-
-
 def published_options(add: partial[None]) -> None:
     if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")

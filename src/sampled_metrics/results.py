@@ -267,55 +267,6 @@ class Estimates(Result):
         """
         return _later("report.paper", "methods")(self)
 
-    def certificate(
-        self, path: str | Path, metric: str | None = None, recommender: str | None = None
-    ) -> Path:
-        """Write an interval to a JSON file that ``verify.py`` checks without this package.
-
-        The file holds the users at each sampled rank, and the bets that prove the confidence of the
-        interval, if the counts are genuine and nobody chose the bets after looking at them. The
-        interval is up to 1% wider than `possible_low` to `possible_high`, for the rounding of its
-        decimals.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write.
-        metric, recommender : str, optional
-            Which range; needed unless there is one only.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ValueError
-            If there are several ranges, or this one is out of scope. A certificate needs uniform
-            negatives, as many for all users, who have one row each and the same number of items;
-            no assumption or "decreasing", and with that fewer than 50,000 users; and not AUC.
-
-        Examples
-        --------
-        >>> import sampled_metrics as sm
-        >>> from tempfile import TemporaryDirectory
-        >>> from sampled_metrics import verify
-        >>> ranks = sm.Protocol(1_000, 9).draw([1, 4, 20, 90, 300, 800] * 50, 1)
-        >>> rows = pd.DataFrame({"user": range(300), "rank": ranks})
-        >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
-        >>> with TemporaryDirectory() as folder:
-        ...     path = sm.estimate(log, ["rr"]).certificate(f"{folder}/cert.json")
-        ...     verify.main(path)  # doctest: +ELLIPSIS
-        {"recommenders": ["recommender"], "metric": "rr", ...}
-        the metric of "recommender" is in 0.0... to 0..., with 95% confidence
-        checked: valid if the counts are genuine and the bets were fixed before the evaluation
-        sha256 ...
-        0
-        """
-        return put(
-            Path(path), _later("evaluation.certificates", "encoded")(self, metric, recommender)
-        )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
@@ -326,8 +277,6 @@ class Comparison(Result):
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
         ``with_estimates``.
-    log, assumptions : Log and mapping of (str, str) to str, optional
-        What was compared, except for a sub-corpus, and the assumption of each pair's range.
     parts : mapping of str to Comparison
         The comparison by each metric, if there are several.
 
@@ -352,24 +301,11 @@ class Comparison(Result):
     """
 
     estimates: Estimates | None = field(default=None, kw_only=True)
-    log: Log | None = field(default=None, kw_only=True)
-    assumptions: Mapping[tuple[str, str], str] = field(default_factory=dict, kw_only=True)
     parts: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
 
     def methods(self) -> str:
         """A paragraph for the methods section of a paper, as :meth:`Estimates.methods`."""
         return _later("report.paper", "methods")(self)
-
-    def certificate(self, path: str | Path, first: str, second: str) -> Path:
-        """Write a pair's interval, `first` minus `second`, to a file that ``verify.py`` checks.
-
-        An interval without 0 is a verdict with its confidence. The file holds the users at each two
-        sampled ranks. It is a ValueError if the interval is out of scope, as in
-        :meth:`Estimates.certificate`, where however a pair may have any number of users.
-        """
-        return put(
-            Path(path), _later("evaluation.certificates", "encoded_pair")(self, first, second)
-        )
 
     def winner_first(self) -> pd.DataFrame:
         """The differences in the direction of the verdicts; those of undecided pairs as given."""

@@ -274,8 +274,6 @@ class UniformAnalysis(Analysis):
             settings,
             _distinct(notes),
             source=source_of(self.log),
-            log=self.log,
-            assumptions={pair: judgement.assumption for pair, judgement in judgements.items()},
         )
 
     def notes_on_comparison(self, estimator: str) -> list[str]:

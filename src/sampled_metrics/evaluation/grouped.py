@@ -14,7 +14,7 @@ from ..log.columns import listed
 from ..log.compact import Log
 from ..log.groups import by_group
 from ..log.query_values import QueryValues
-from ..results import ALL, Comparison
+from ..results import ALL, Comparison, Estimates
 
 _MEAN_OF_DATASETS = f"{ALL} is the mean over data sets, each of which counts the same"
 
@@ -55,7 +55,9 @@ def answers(
         f"{what} of {' by '.join(scope)} hold together: each has an error rate of "
         f"{1.0 - asked:.4g} / {n_answers} (Bonferroni)"
     )
-    return replace(result, notes=(*dict.fromkeys(left_out + notes),), log=None)
+    notes = [*dict.fromkeys(left_out + notes)]
+    alone = {"log": None} if isinstance(result, Estimates) else {}
+    return replace(result, notes=tuple(notes), **alone)
 
 
 def _logs(log: Log | QueryValues) -> tuple[dict[str, Any], list[str]]:

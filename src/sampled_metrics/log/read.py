@@ -70,11 +70,10 @@ def read_log(
     ----------
     source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
         A CSV file (also .csv.gz; with commas, tabs or semicolons), Parquet file, or file of JSON
-        lines, or an array of ranks in a .npy file; several files with the same columns (a list, a
-        folder, or a pattern such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row
-        for each held-out item: recommender, user, and either rank (from 1, the best) or n_better
-        and n_tied, the sampled negatives that scored above the item and the same. Columns item,
-        instance, n_above, n_items, n_negatives and count are optional.
+        lines, or an array of ranks in a .npy file; several files (a list, a folder, or a pattern
+        such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row for each held-out
+        item: recommender, user, and either rank or n_better and n_tied, the sampled negatives
+        above the item and tied with it. Other columns are optional.
     n_items : int, optional
         Candidates of each instance, the relevant items included; more than its relevant items.
     n_negatives : int, optional
