@@ -79,8 +79,7 @@ def read_log(
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
     replacement : bool
-        Whether one user's negatives may repeat; False if duplicates were removed. Optional for the
-        bundled log, tables from ``readers`` with distinct candidates, and exact ranks of one item.
+        Whether one user's negatives may repeat; False if duplicates were removed.
     first_rank : {0, 1}, optional
         The best rank in the log; by default 1.
     protocol : Protocol or Adaptive, optional
@@ -92,7 +91,7 @@ def read_log(
         Whether n_negatives of each user was chosen before ranking. Without it, `estimate` and
         `compare` refuse a log that looks as if samples were enlarged until a negative was above.
     by : str, optional
-        A column with the :ref:`group <howto-groups>` of each user, to pass to `estimate`, too.
+        A column with the :ref:`group <howto-groups>` of each user.
 
     Returns
     -------
