@@ -306,14 +306,12 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
         # Only these say nothing where there is nothing to say; any fall may be allowed.
         for name in ("steepness", "assumption", "warrant"):
             assert ((table[name] != "") == decided).all(), stdout
-        beside_no_proof = ["favoured", "users_needed", "negatives_needed", "ranking_decides"]
+        beside_no_proof = ["favoured", "users_needed"]
         assert (table.loc[decided, beside_no_proof] == "").all(axis=None), stdout
         # No log here has the users of the benchmark.
         assert (table["probability"] == "").all(), stdout
         favoured = table["favoured"] != ""
         assert (favoured <= (table["student_low"] != "")).all(), stdout
-        settled = table["negatives_needed"] != ""
-        assert (table.loc[settled, "ranking_decides"] == "True").all(), stdout
         columns = [
             "reported",
             "estimate",

@@ -186,9 +186,7 @@ def test_estimates_and_verdicts_by_hand():
     assert (row.possible_low, row.possible_high) == pytest.approx(tuple(expected))
     assert (row.student_low, row.student_high) == (row.possible_low, row.possible_high)
     assert (row.verdict, row.favoured) == ("A beats B", "")
-    assert pd.isna(
-        [row.users_needed, row.negatives_needed, row.ranking_decides, row.probability]
-    ).all()
+    assert pd.isna([row.users_needed, row.probability]).all()
 
 
 def test_recommenders_of_other_users_are_not_compared():

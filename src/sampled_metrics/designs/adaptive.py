@@ -12,9 +12,7 @@ from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..metrics import Metric
 from ..protocol import Adaptive
-from .judging import Judgement, Pair
 from .ranges import Range
-from .remedies import Remedy
 from .sample import ProtocolClass, Sample, UserMean
 from .track_record import FIXED_NEGATIVES, Record
 from .uniform import UniformAnalysis
@@ -67,9 +65,6 @@ class AdaptiveAnalysis(UniformAnalysis):
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, FIXED_NEGATIVES
-
-    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
-        return {}
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]

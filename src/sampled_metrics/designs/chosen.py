@@ -16,9 +16,8 @@ from ..log.compact import BesideChosen, Log
 from ..metrics import Metric
 from . import ranges
 from .analysis import Request
-from .judging import Judgement, Pair, Paired
+from .judging import Paired
 from .ranges import Range
-from .remedies import Remedy
 from .sample import Sample, UserMean
 from .track_record import Record
 from .uniform import UniformAnalysis
@@ -137,9 +136,6 @@ class ChosenAnalysis(UniformAnalysis):
             pair: UserMean(np.nan, users[pair[0]], np.nan, {}) for pair in paired.differences
         }
         return paired._replace(estimator="", means=means, differences=differences)
-
-    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
-        return {}
 
 
 def _refuse(name: str, value: object) -> None:

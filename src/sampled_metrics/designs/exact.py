@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..log.compact import Log, Uniform
-from .judging import Judgement, Pair
-from .remedies import Remedy
 from .uniform import UniformAnalysis
 
 
@@ -20,7 +17,3 @@ class ExactAnalysis(UniformAnalysis):
             return False
         n_irrelevant = log.kinds["n_items"] - log.kinds["n_relevant"]
         return not log.replacement and bool((log.kinds["n_negatives"] == n_irrelevant).all())
-
-    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
-        undecided = [pair for pair, judgement in judgements.items() if not judgement.sign]
-        return dict.fromkeys(undecided, Remedy(None, False))  # there are no more negatives

@@ -202,8 +202,6 @@ class SubCorpusAnalysis(Analysis):
             probability_low=np.nan,
             detectable=np.nan,
             users_needed=None,
-            negatives_needed=None,
-            ranking_decides=None,
         )
 
     def _leader(self, first: str, second: str, difference: Evaluated) -> tuple[str, float]:

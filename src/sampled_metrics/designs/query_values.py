@@ -166,8 +166,6 @@ class QueryValuesAnalysis(Analysis):
             probability_low=np.nan,
             detectable=np.nan if sign else half_width,
             users_needed=users_needed,
-            negatives_needed=None,
-            ranking_decides=False,
         )
 
     def _mean(self, bounds: FloatArray, least: float, confidence: float) -> _Mean:

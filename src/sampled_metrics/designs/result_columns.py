@@ -44,5 +44,3 @@ class ComparisonRow(NamedTuple):
     probability_low: float
     detectable: float
     users_needed: int | None
-    negatives_needed: int | None
-    ranking_decides: bool | None

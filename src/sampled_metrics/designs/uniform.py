@@ -20,12 +20,11 @@ from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
-from . import judging, options, power_law, ranges, remedies, track_record
+from . import judging, options, power_law, ranges, track_record
 from .analysis import Analysis, Request
 from .judging import Judgement, Pair, Paired
 from .power_law import PowerLaw
 from .ranges import Range
-from .remedies import Remedy
 from .result_columns import ComparisonRow, EstimateRow
 from .sample import Sample, UserMean, difference
 from .track_record import Case
@@ -254,7 +253,6 @@ class UniformAnalysis(Analysis):
             bar.update()
             judgements, judging_notes = self.judgements(paired, bar)
             notes += judging_notes
-            remedies = self.remedies(judgements)
             is_undecided = not all(judgement.sign for judgement in judgements.values())
             record, reason = None, ""
             if is_undecided and not self.unbiased(metric):
@@ -263,7 +261,7 @@ class UniformAnalysis(Analysis):
                 notes.append(f"no track record for {metric.name} here: {reason}")
             bar.update(bar.total - bar.n)
         rows = [
-            self._pair_row(pair, paired, judgement, remedies.get(pair, Remedy()), record, notes)
+            self._pair_row(pair, paired, judgement, record, notes)
             for pair, judgement in judgements.items()
         ]
         settings = {"metric": metric.name, "estimator": name, **self.settings()}
@@ -306,15 +304,6 @@ class UniformAnalysis(Analysis):
         assumption, pairs = self.assumption(metric), [*paired.differences]
         return judging.by_bets(self.sample, metric, pairs, assumption, confidence, bar)
 
-    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
-        """What would decide the undecided pairs."""
-        (metric,), fits = self.request.metrics, self.values.fits
-        if self.unbiased(metric) or fits.most > 1 or fits.unfit:
-            return {}
-        return remedies.remedies(
-            fits, metric, judgements, self.assumption(metric), self.request.confidence
-        )
-
     def assumed_of_pairs(self, metric: Metric) -> Assumed:
         """The setting assumed of a comparison."""
         assumption = None if self.unbiased(metric) else self.assumption(metric)
@@ -325,7 +314,6 @@ class UniformAnalysis(Analysis):
         pair: Pair,
         paired: Paired,
         judgement: Judgement,
-        remedy: Remedy,
         record: track_record.Record | None,
         notes: list[str],
     ) -> ComparisonRow:
@@ -362,8 +350,6 @@ class UniformAnalysis(Analysis):
             probability_low=probability_low,
             detectable=judgement.detectable,
             users_needed=judgement.users_needed,
-            negatives_needed=remedy.negatives,
-            ranking_decides=remedy.ranking_decides,
         )
 
     def _strength(

@@ -20,7 +20,6 @@ from . import judging, ranges
 from .analysis import Request
 from .judging import Judgement, Pair, Paired
 from .ranges import Range
-from .remedies import Remedy
 from .sample import UserMean
 from .track_record import FIXED_NEGATIVES, Record
 from .uniform import UniformAnalysis
@@ -101,9 +100,6 @@ class NAboveAnalysis(UniformAnalysis):
         return judging.by_student(paired.differences, self.request.confidence), [
             _correlation(*pair, paired) for pair in paired.differences
         ]
-
-    def remedies(self, judgements: Mapping[Pair, Judgement]) -> dict[Pair, Remedy]:
-        return {}
 
     def assumed_of_pairs(self, metric: Metric) -> Assumed:
         return Assumed((_N_ABOVE,))

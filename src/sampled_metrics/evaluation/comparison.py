@@ -70,7 +70,8 @@ def compare(
         - verdict: "A beats B" or "A probably beats B" with their names, or `UNDECIDED`;
         - assumption, warrant, steepness: what the verdict assumes, and why it holds;
         - favoured, probability: who leads an undecided pair, and how often such leaders are ahead;
-        - detectable, users_needed, negatives_needed, ranking_decides: what would decide it.
+        - detectable, users_needed: the smallest difference that the log can detect, and, if the
+          estimate is unbiased, how many such users would decide it.
 
     Raises
     ------

@@ -103,13 +103,7 @@ def link_prediction(
             raise ValueError(
                 f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        mask = None if filtered is None else _mask(filtered, lists, "filtered")
-        if historical is not None:
-            is_partner = _mask(_first(historical, lists), lists, "historical")
-            mask = is_partner if mask is None else list(map(np.logical_or, mask, is_partner))
-        if isinstance(lists, list) and mask is not None:
-            lists, mask = [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
-        is_left_out = None if mask is None else np.asarray(mask)
+        lists, is_left_out = _left_out(lists, filtered, historical)
         columns = _among_own(positives, lists, is_left_out)
         is_shared = _is_shared(lists, is_left_out)
     frame = pd.DataFrame(
@@ -119,15 +113,30 @@ def link_prediction(
         edge = int(np.argmax(frame["n_negatives"] == 0))
         raise ValueError(f"y_pred_neg must hold a negative for each edge, got none for edge {edge}")
     if n_items is not None:
-        items = integers(n_items, "n_items", 2)
-        if items.shape not in ((), (positives.size,)):
-            raise ValueError(
-                f"n_items must be one number or one for each of {positives.size} edges, got shape "
-                f"{items.shape}"
-            )
-        frame["n_items"] = items
+        frame["n_items"] = _checked_items(n_items, positives.size)
     frame.attrs["shared_negatives"] = is_shared
     return frame
+
+
+def _left_out(lists: Any, filtered: Any, historical: Any) -> tuple[Any, Any]:
+    """Lists of negatives with a mask of those left out; ragged ones without them, and no mask."""
+    mask = None if filtered is None else _mask(filtered, lists, "filtered")
+    if historical is not None:
+        is_partner = _mask(_first(historical, lists), lists, "historical")
+        mask = is_partner if mask is None else list(map(np.logical_or, mask, is_partner))
+    if isinstance(lists, list) and mask is not None:
+        return [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
+    return lists, None if mask is None else np.asarray(mask)
+
+
+def _checked_items(n_items: Any, n_edges: int) -> Any:
+    items = integers(n_items, "n_items", 2)
+    if items.shape not in ((), (n_edges,)):
+        raise ValueError(
+            f"n_items must be one number or one for each of {n_edges} edges, got shape "
+            f"{items.shape}"
+        )
+    return items
 
 
 def _is_shared(lists: NDArray[Any] | list[NDArray[Any]], mask: NDArray[np.bool_] | None) -> bool:

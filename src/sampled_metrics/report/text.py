@@ -257,29 +257,28 @@ _INCLUDED = [
         "probability_low",
         "detectable",
         "users_needed",
-        "negatives_needed",
-        "ranking_decides",
     ),
 ]
 
 
 def verdict_sentences(result: Comparison) -> list[str]:
     """The verdict on each pair, and what would decide it."""
+    unit = "queries" if "queries" in result.source else "users"
     return [
-        _comparison_sentence(row, metric(name), _confidence_of(result))
+        _comparison_sentence(row, metric(name), _confidence_of(result), unit)
         for name, part in result.by_metric().items()
         for row in part.frame.to_dict("records")
     ]
 
 
 def _comparison_sentence(
-    row: Mapping[Hashable, Any], compared_metric: Metric, confidence: float
+    row: Mapping[Hashable, Any], compared_metric: Metric, confidence: float, unit: str
 ) -> str:
     scope = f"on {compared_metric.label}"
     if "group" in row:
         group = printable(row["group"])
-        scope += " for all users" if group == ALL else f" in the group '{group}'"
-    remedy = f"To decide with {percent(confidence)} confidence, {_remedy(row, compared_metric)}."
+        scope += f" for all {unit}" if group == ALL else f" in the group '{group}'"
+    remedy = f"To decide with {percent(confidence)} confidence, {_remedy(row, unit)}."
     if row["verdict"] != UNDECIDED:
         sentence = f"{_verdict(row, confidence, scope)}."
         if row["warrant"] != TRACK_RECORD:
@@ -297,28 +296,13 @@ def _comparison_sentence(
     return f"{sentence} {detectable} {remedy}"
 
 
-def _remedy(row: Mapping[Hashable, Any], compared_metric: Metric) -> str:
-    """What would decide the order of a pair, in words."""
-    users, negatives, ranking = (
-        None if pd.isna(row[name]) else row[name]
-        for name in ("users_needed", "negatives_needed", "ranking_decides")
-    )
-    remedies = (
-        []
-        if users is None
-        else [f"evaluate about {_printed_ranges.up_to_two_digits(users):,} users like these"]
-    )
-    if negatives is not None:
-        remedies.insert(0, f"draw about {negatives:,} negatives for each user")
-    elif ranking:
-        remedies.insert(0, "rank all items")
-    elif ranking is None and not compared_metric.linear:
-        remedies.insert(0, "draw more negatives")
-    if not remedies:
-        # AUC has no bias under sampling: only more users help.
-        more_users = "evaluate more users"
-        return more_users if compared_metric.linear else f"rank all items and {more_users}"
-    return ", or ".join(remedies)
+def _remedy(row: Mapping[Hashable, Any], unit: str) -> str:
+    """What would decide the order of a pair, in words: users alone if the estimate is unbiased."""
+    if not pd.isna(row["users_needed"]):
+        needed = _printed_ranges.up_to_two_digits(row["users_needed"])
+        return f"evaluate about {needed:,} {unit} like these"
+    is_biased = unit == "users" and pd.isna(row["student_low"])
+    return "rank all items" if is_biased else f"evaluate more {unit}"
 
 
 def _recorded(row: Mapping[Hashable, Any]) -> str:

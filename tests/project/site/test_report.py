@@ -24,7 +24,7 @@ def comparison() -> Comparison:
         "possible_low": -0.02, "possible_high": 0.003,
         "verdict": "undecided", "assumption": "", "warrant": "", "steepness": float("nan"),
         "favoured": NAMES[1], "probability": float("nan"), "detectable": 0.012,
-        "users_needed": 12_345, "negatives_needed": pd.NA, "ranking_decides": pd.NA,
+        "users_needed": 12_345,
     }  # fmt: skip
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 

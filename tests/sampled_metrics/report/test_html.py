@@ -59,7 +59,6 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
         "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
         "warrant": "theorem", "steepness": np.inf,
         "favoured": "", "probability": np.nan, "detectable": 0.009, "users_needed": pd.NA,
-        "negatives_needed": pd.NA, "ranking_decides": pd.NA,
     }  # fmt: skip
     return pd.DataFrame([row])
 
