@@ -4,12 +4,6 @@ Every metric here is a sum over j of a function of the rank of the j-th best rel
 j plus the number of negatives above it. An expectation needs the distribution of that number for
 each j, a variance the joint distribution of two of them. Both follow from where the relevant items
 stand among all irrelevant candidates: nothing has to be drawn.
-
-One random order of the items breaks all ties, so that all copies of a negative share its place. The
-k-th of c relevant items tied with t candidates has a negative hypergeometric number of these above
-it (`tied_places`). If only one tied item is relevant and negatives are distinct, the distribution
-of the negatives above it is a difference of two tails, as in :meth:`RankIntervals.sampled_pmf
-<sampled_metrics.RankIntervals.sampled_pmf>`.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from ._validate import FloatArray, IntArray, as_written, integer, integers, span
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
-from .tied_places import Places, blocks, second_moment, spread
+from .tied_places import Places, blocks, second_moment
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,15 +28,11 @@ class RelevantSets:
     """Where the relevant items of each ranking stand among the irrelevant ones, with their ties.
 
     Negatives are drawn from the irrelevant candidates and ranked together with the relevant items
-    (ekstrand2017); items of equal score come in random order. There are three ways to draw them:
-
-    - distinct negatives, all sets equally likely (the default);
-    - ``replacement=True``: one by one, each from all candidates;
-    - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
-      proportion to its weight, such as its number of ratings.
-
-    A candidate that is drawn twice is in the list twice, both times above a relevant item or both
-    times below it, also if their scores tie.
+    (ekstrand2017); items of equal score come in random order. Negatives are distinct, all sets
+    being equally likely, or with ``replacement=True`` drawn one by one, each from all candidates. A
+    candidate that is drawn twice is in the list twice, both times above a relevant item or both
+    times below it, also if their scores tie. For negatives drawn by weights with replacement, give
+    weights, such as numbers of ratings, in place of the numbers of candidates.
 
     Parameters
     ----------
@@ -55,13 +45,6 @@ class RelevantSets:
         scores, without gaps.
     n_irrelevant : array_like of int, shape (n_rankings,)
         Irrelevant candidates in all, at least 1.
-    weight_better, weight_tied : array_like of int, shape (n_rankings, n_relevant), optional
-        Total weight of the candidates above the item, and of those tied with it. Candidates that
-        tie with an item must have equal weights, since a total does not say which one is drawn
-        more often. If they differ, give each order of the tied items as a ranking without ties, and
-        average the results.
-    weight_total : array_like of int, shape (n_rankings,), optional
-        Weight of all irrelevant candidates, at least 1.
 
     Raises
     ------
@@ -87,17 +70,11 @@ class RelevantSets:
     n_tied: IntArray
     level: IntArray
     n_irrelevant: IntArray
-    weight_better: IntArray | None = None
-    weight_tied: IntArray | None = None
-    weight_total: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for column in fields(self):
-            raw_counts = getattr(self, column.name)
-            if raw_counts is None:
-                continue
-            is_per_ranking = column.name in ("n_irrelevant", "weight_total")
-            counts = integers(raw_counts, column.name, int(is_per_ranking))
+        for column in fields(RelevantSets):
+            is_per_ranking = column.name == "n_irrelevant"
+            counts = integers(getattr(self, column.name), column.name, int(is_per_ranking))
             object.__setattr__(self, column.name, counts)
             if self.n_better.ndim != 2 or self.n_better.shape[1] == 0:
                 raise ValueError(
@@ -107,19 +84,13 @@ class RelevantSets:
             if counts.shape != shape:
                 raise ValueError(f"{column.name} must have shape {shape}, got {counts.shape}")
         self._check_levels()
-        self._check_counts("n", self.n_better, self.n_tied, self.n_irrelevant, "n_irrelevant")
-        weights = (self.weight_better, self.weight_tied, self.weight_total)
-        if weights[0] is not None and weights[1] is not None and weights[2] is not None:
-            self._check_counts("weight", weights[0], weights[1], weights[2], "weight_total")
-        elif any(weight is not None for weight in weights):
-            raise ValueError("weight_better, weight_tied and weight_total must be given together")
+        self._check_counts()
 
     def __repr__(self) -> str:
         rankings, relevant = self.n_better.shape
-        weights = "" if self.weight_total is None else f", weight_total={span(self.weight_total)}"
         return (
             f"RelevantSets(rankings={rankings}, relevant={relevant}, "
-            f"n_irrelevant={span(self.n_irrelevant)}{weights})"
+            f"n_irrelevant={span(self.n_irrelevant)})"
         )
 
     def _check_levels(self) -> None:
@@ -132,27 +103,25 @@ class RelevantSets:
                 f"{as_written(self.level[row].tolist())} in ranking {row}"
             )
 
-    def _check_counts(
-        self, kind: str, better: IntArray, tied: IntArray, total: IntArray, total_name: str
-    ) -> None:
-        order = np.argsort(self.level, axis=1, kind="stable")
+    def _check_counts(self) -> None:
         level, better, tied = (
-            np.take_along_axis(array, order, axis=1) for array in (self.level, better, tied)
+            np.take_along_axis(array, self._order, axis=1)
+            for array in (self.level, self.n_better, self.n_tied)
         )
         is_same_level = np.diff(level, axis=1) == 0
         is_unequal = is_same_level & ((np.diff(better, axis=1) != 0) | (np.diff(tied, axis=1) != 0))
         is_early = ~is_same_level & (better[:, 1:] < better[:, :-1] + tied[:, :-1])
+        is_beyond = better[:, -1] + tied[:, -1] > self.n_irrelevant
         for is_wrong, requirement in (
-            (is_unequal.any(axis=1), f"must be equal for items of one level, but are not: {kind}_"),
-            (is_early.any(axis=1), f"must grow by at least the ties of the level before: {kind}_"),
-            (better[:, -1] + tied[:, -1] > total, f"must not exceed {total_name} with the ties: "),
+            (is_unequal.any(axis=1), "must be equal for items of one level, but are not: "),
+            (is_early.any(axis=1), "must grow by at least the ties of the level before: "),
+            (is_beyond, "must not exceed n_irrelevant with the ties: "),
         ):
             if is_wrong.any():
                 row = int(np.argmax(is_wrong))
                 raise ValueError(
-                    f"{kind}_better {requirement.removesuffix(f'{kind}_')}got "
-                    f"{as_written(better[row].tolist())} with {kind}_tied "
-                    f"{as_written(tied[row].tolist())} in ranking {row} of {total[row]}"
+                    f"n_better {requirement}got {as_written(better[row].tolist())} with n_tied "
+                    f"{as_written(tied[row].tolist())} in ranking {row} of {self.n_irrelevant[row]}"
                 )
 
     def evaluate(self, metric: Metric | str) -> FloatArray:
@@ -177,8 +146,10 @@ class RelevantSets:
         array([0.833333])
         """
         metric = parsed(metric)
+        if metric.linear:
+            return self.expected(metric, self.n_irrelevant)
         target = self._target(metric, self.n_irrelevant)
-        return target.of(self._all_terms([target])[0].sum(axis=1))
+        return target.of(self._places.all_drawn(target.values).sum(axis=1))
 
     def pmf(
         self,
@@ -186,7 +157,6 @@ class RelevantSets:
         reach: int | None = None,
         *,
         replacement: bool = False,
-        weighted: bool = False,
     ) -> FloatArray:
         """Probabilities of the number of negatives above the best, second best, ... relevant item.
 
@@ -196,8 +166,8 @@ class RelevantSets:
             Negatives drawn: at least 0, and at most `n_irrelevant` if distinct.
         reach : int, optional
             Return the probabilities of 0..reach - 1 negatives; all ``n_negatives + 1`` if omitted.
-        replacement, weighted : bool
-            How negatives are drawn; see the class.
+        replacement : bool
+            How negatives are drawn.
 
         Returns
         -------
@@ -207,8 +177,7 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            If `n_negatives` or `reach` is out of range, or `weighted` comes without weights,
-            without `replacement`, or with a `weight_tied` that is no multiple of `n_tied`.
+            If `n_negatives` or `reach` is out of range.
 
         See Also
         --------
@@ -220,12 +189,10 @@ class RelevantSets:
         array([[[1.    , 0.    , 0.    ],
                 [0.2857, 0.5536, 0.1607]]])
         """
-        places, draws = self._drawn(n_negatives, replacement, weighted)
+        draws = self._draws(n_negatives, replacement)
         full_width = int(draws.max(initial=0)) + 1
         width = full_width if reach is None else integer(reach, "reach", 1)
-        blocks = [places.pmf(part, draws[part], width) for part in places.blocks(width)]
-        shape = (0, self.n_better.shape[1], width)
-        return np.concatenate(blocks) if blocks else np.zeros(shape)
+        return self._places.pmf(draws, replacement, width)
 
     def expected(
         self,
@@ -233,7 +200,6 @@ class RelevantSets:
         n_negatives: ArrayLike,
         *,
         replacement: bool = False,
-        weighted: bool = False,
     ) -> FloatArray:
         """Exact expectation of the sampled metric, over draws and the order of ties.
 
@@ -242,7 +208,7 @@ class RelevantSets:
         metric : Metric, str, Estimator, or list of these
             The protocol of an estimator must have as many relevant items and negatives. A list
             takes little longer than one of its elements.
-        n_negatives, replacement, weighted
+        n_negatives, replacement
             As in :meth:`pmf`.
 
         Returns
@@ -268,14 +234,20 @@ class RelevantSets:
                [0.521429]])
         """
         is_list = isinstance(metric, (list, tuple))
-        places, draws = self._drawn(n_negatives, replacement, weighted)
+        draws = self._draws(n_negatives, replacement)
         metrics: Any = metric if is_list else [metric]
         targets = [self._target(element, draws) for element in metrics]
-        terms = self._sampled_terms(targets, places, draws)
-        expectations = [
-            target.of(term.sum(axis=1)) for target, term in zip(targets, terms, strict=True)
-        ]
-        return np.array(expectations) if is_list else expectations[0]
+        width = max((t.values.shape[1] for t in targets if not t.linear), default=1)
+        values = np.zeros((len(targets), self.n_better.shape[1], width))
+        for target, padded in zip(targets, values, strict=True):
+            if not target.linear:
+                padded[:, : target.values.shape[1]] = target.values
+        sums = self._places.expected(draws, replacement, values).sum(axis=2)
+        for target, total in zip(targets, sums, strict=True):
+            if target.linear:
+                total[:] = self._places.mean(draws).sum(axis=1)
+        expectations = np.array([t.of(total) for t, total in zip(targets, sums, strict=True)])
+        return expectations if is_list else np.asarray(expectations[0])
 
     def variance(
         self,
@@ -283,20 +255,16 @@ class RelevantSets:
         n_negatives: ArrayLike,
         *,
         replacement: bool = False,
-        weighted: bool = False,
     ) -> FloatArray:
-        """Exact variance of the sampled metric, over draws and the order of ties.
+        """Exact variance of the sampled metric over draws, for rankings without ties.
 
-        Given the number of negatives above a group of tied items, these negatives are a random
-        sample of the candidates above it. So the expected sum of the terms so far is carried from
-        group to group as a function of that number. The time for a ranking grows with the square of
-        the cut-off, or of the number of negatives for a metric without cut-off. With replacement
-        each number of tied candidates above an item, up to some dozens, is a case of its own.
+        The time for a ranking grows with the square of the cut-off, or of the number of negatives
+        for a metric without cut-off. Where items tie, break the ties at random.
 
         Parameters
         ----------
         metric : Metric, str or Estimator
-        n_negatives, replacement, weighted
+        n_negatives, replacement
             As in :meth:`pmf`.
 
         Returns
@@ -307,7 +275,7 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`expected`.
+            As :meth:`expected`, or if items tie.
 
         See Also
         --------
@@ -316,46 +284,44 @@ class RelevantSets:
         Examples
         --------
         >>> from sampled_metrics import metric
-        >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
+        >>> sets = RelevantSets([[0, 3]], [[0, 0]], [[0, 1]], [8])
         >>> sets.variance(metric("ap"), 2).round(6)
-        array([0.007881])
+        array([0.008105])
         """
-        places, draws = self._drawn(n_negatives, replacement, weighted)
+        draws, places = self._draws(n_negatives, replacement), self._places
+        is_tied = (places.tied > 0) | (places.size > 1)
+        if is_tied.any():
+            row = int(np.argmax(is_tied.any(axis=1)))
+            raise ValueError(
+                f"variance is for rankings without ties, got some in ranking {row}: break them at "
+                "random"
+            )
         target = self._target(metric, draws)
-        width = target.values.shape[1]
-        second_moments = [
-            second_moment(places.rows(part), draws[part], target.values)
-            for part in places.blocks(width * width)
-        ]
-        mean_square = np.concatenate(second_moments) if second_moments else np.zeros(0)
-        mean = self._sampled_terms([target], places, draws)[0].sum(axis=1)
-        return np.asarray(target.scale**2 * np.maximum(mean_square - mean**2, 0.0))
+        width, square = target.values.shape[1], np.zeros(draws.size)
+        for part in blocks(np.full(draws.size, places.better.shape[1] * width * width)):
+            counts = places.better[part], places.total[part], draws[part]
+            square[part] = second_moment(*counts, target.values, replacement)
+        mean = (self.expected(metric, draws, replacement=replacement) - target.shift) / target.scale
+        return np.asarray(target.scale**2 * np.maximum(square - mean**2, 0.0))
 
     @cached_property
     def _order(self) -> IntArray:
         """The items of each ranking, the best first."""
         return np.argsort(self.level, axis=1, kind="stable")
 
-    def _places(self, better: IntArray, tied: IntArray, total: IntArray, repeat: bool) -> Places:
-        level = np.take_along_axis(self.level, self._order, axis=1)
-        is_same_level = level[:, :, np.newaxis] == level[:, np.newaxis, :]
-        is_before = level[:, :, np.newaxis] > level[:, np.newaxis, :]
-        return Places(
-            np.take_along_axis(better, self._order, axis=1),
-            np.take_along_axis(tied, self._order, axis=1),
-            total,
-            is_before.sum(axis=2),
-            is_same_level.sum(axis=2),
-            np.take_along_axis(self.n_tied, self._order, axis=1),
-            repeat,
+    @cached_property
+    def _places(self) -> Places:
+        level, better, tied = (
+            np.take_along_axis(array, self._order, axis=1)
+            for array in (self.level, self.n_better, self.n_tied)
         )
+        is_same_level = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+        n_before = (level[:, :, np.newaxis] > level[:, np.newaxis, :]).sum(axis=2)
+        place = np.arange(1, level.shape[1] + 1) - n_before
+        return Places(better, tied, self.n_irrelevant, place, is_same_level.sum(axis=2))
 
-    def _drawn(
-        self, n_negatives: ArrayLike, replacement: bool, weighted: bool
-    ) -> tuple[Places, IntArray]:
-        """Counts or weights around the ordered items, and the number of negatives drawn."""
-        if weighted and not replacement:
-            raise ValueError("weighted negatives must be drawn with replacement=True, got False")
+    def _draws(self, n_negatives: ArrayLike, replacement: bool) -> IntArray:
+        """The number of negatives drawn for each ranking."""
         draws = integers(n_negatives, "n_negatives", 0)
         if draws.shape not in ((), self.n_irrelevant.shape):
             raise ValueError(
@@ -370,22 +336,7 @@ class RelevantSets:
                 f"n_negatives must be <= {self.n_irrelevant[row]}, the irrelevant candidates of "
                 f"ranking {row}, got {draws[row]}"
             )
-        if not weighted:
-            counts = (self.n_better, self.n_tied, self.n_irrelevant)
-            return self._places(*counts, replacement), draws
-        if self.weight_better is None or self.weight_tied is None or self.weight_total is None:
-            raise ValueError("weighted negatives need weight_better, weight_tied and weight_total")
-        is_unequal = self.weight_tied != self.n_tied * (self.weight_tied // self.n_tied.clip(1))
-        if is_unequal.any():
-            row, column = np.argwhere(is_unequal)[0].tolist()
-            raise ValueError(
-                "weight_tied must be a multiple of n_tied, since tied candidates must have equal "
-                f"weights, got {self.weight_tied[row, column]} with n_tied "
-                f"{self.n_tied[row, column]} in ranking {row}: if their weights differ, give each "
-                "order of the tied items as a ranking without ties, and average the results"
-            )
-        weights = (self.weight_better, self.weight_tied, self.weight_total)
-        return self._places(*weights, True), draws
+        return draws
 
     def _target(self, metric: Metric | str | Estimator, draws: IntArray) -> _Target:
         """The metric as values over the negatives above the j-th best item, for each j."""
@@ -406,39 +357,11 @@ class RelevantSets:
             if (draws == 0).any():
                 raise ValueError("n_negatives must be >= 1 for auc, got 0")
             counts = np.tile(np.arange(most_draws + 1.0), (relevant, 1))
-            return _Target(counts, -ones / (draws * float(relevant)), 1.0)
+            return _Target(counts, -ones / (draws * float(relevant)), 1.0, linear=True)
         k = scorer.cutoff
         width = most_draws + 1 if k is None else min(k, most_draws + 1)
         values = scorer.term(np.arange(width) + j, j, relevant)
         return _Target(values, ones, 0.0).trimmed()
-
-    def _sampled_terms(
-        self, targets: Sequence[_Target], places: Places, draws: IntArray
-    ) -> list[FloatArray]:
-        """Expected term of each j under each target; arrays of shape (n_rankings, n_relevant)."""
-        width = max((t.values.shape[1] for t in targets), default=1)
-        values = np.zeros((len(targets), self.n_better.shape[1], width))
-        for target, padded in zip(targets, values, strict=True):
-            padded[:, : target.values.shape[1]] = target.values
-        terms = np.empty((len(targets), *self.n_better.shape))
-        for part in places.blocks(width):
-            terms[:, part] = places.expected(part, draws[part], values)
-        return [*terms]
-
-    def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
-        """`_sampled_terms` with every irrelevant candidate drawn."""
-        counts = (self.n_better, self.n_tied, self.n_irrelevant)
-        places, relevant = self._places(*counts, False), self.n_better.shape[1]
-        terms = [np.zeros(self.n_better.shape) for _ in targets]
-        for target, term in zip(targets, terms, strict=True):
-            reach = target.values.shape[1]
-            n_possible = np.clip(np.minimum(places.tied, reach - 1 - places.better) + 1, 0, None)
-            for part in blocks(n_possible.sum(axis=1)):
-                item_index, above, share = spread(places.rows(part), n_possible[part])
-                weighted_values = share * target.values[item_index % relevant, above]
-                size = (part.stop - part.start) * relevant
-                term[part] = np.bincount(item_index, weighted_values, size).reshape(-1, relevant)
-        return terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,12 +369,13 @@ class _Target:
     """``shift + scale * sum over j of values[j, negatives above the j-th best]``.
 
     `values` has shape (n_relevant, reach) and is 0 beyond `reach`; `scale` has an entry per
-    ranking.
+    ranking. `linear`: the values are the counts themselves.
     """
 
     values: FloatArray
     scale: FloatArray
     shift: float
+    linear: bool = False
 
     def of(self, total: FloatArray) -> FloatArray:
         return np.asarray(self.shift + self.scale * total)

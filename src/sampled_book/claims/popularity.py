@@ -16,7 +16,7 @@ from sampled_metrics import metric
 from sampled_metrics._confidence import NORMAL_QUANTILE
 
 from ..data.study import BUNDLED, standing
-from ..experiments.theory import HANDFUL, Standing
+from ..experiments.theory import HANDFUL, Standing, untied
 from .decoy_study import (
     FILTERS,
     IN_BOOK,
@@ -375,13 +375,17 @@ def _reversed(data: str, kinds: tuple[str, ...]) -> dict[tuple[str, str], list[t
 
 @cache
 def _values(data: str, name: str, kind: str, n: int | None) -> tuple[Floats, float]:
-    """Expected value of each user, and the mean variance that drawing N decoys gives it."""
+    """Expected value of each user, and the mean variance that drawing N decoys gives it.
+
+    For the variance ties are broken at random, once.
+    """
     bundled, metric_ = study(data), metric(kind)
     sets = bundled.sets[name]
     if n is None:
         return sets.evaluate(metric_), 0.0
     drawn = np.minimum(n, bundled.n_irrelevant)
-    return sets.expected(metric_, drawn), float(sets.variance(metric_, drawn).mean())
+    noise = untied(sets, rng=1).variance(metric_, drawn)
+    return sets.expected(metric_, drawn), float(noise.mean())
 
 
 def _z(data: str, a: str, b: str, kind: str, n: int | None) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -45,10 +45,30 @@ SPLIT_SEED = 2017
 LISTS = (10, 25, 100)
 #: Seeds of the recommenders that have one; the places that are kept are those of the first.
 SEEDS = (0, 1, 2, 3, 4)
-_PLACES = tuple(field.name for field in fields(RelevantSets))
 _SHARED = ("n_irrelevant", "weight_total")  # the same for every recommender
 _ARRAYS = ("popularity", "part", "item_counts")
 _BLOCK = 256  # users whose scores are held at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeighedSets(RelevantSets):
+    """Where test items stand, with the total weights of the decoys above and level, and of all."""
+
+    weight_better: IntArray
+    weight_tied: IntArray
+    weight_total: IntArray
+
+    @property
+    def by_weight(self) -> RelevantSets:
+        """The same for decoys drawn by weight with replacement: weights in place of numbers.
+
+        The copies of a decoy that is level with a test item are placed each by itself.
+        """
+        weights = self.weight_better, self.weight_tied, self.level, self.weight_total
+        return RelevantSets(*weights)
+
+
+_PLACES = tuple(field.name for field in fields(WeighedSets))
 
 
 # --- where the test items stand -------------------------------------------------------------------
@@ -60,7 +80,7 @@ def place(
     rated: ArrayLike,
     popularity: ArrayLike,
     relative_tolerance: float = 0.0,
-) -> RelevantSets:
+) -> WeighedSets:
     """Places of each user's test items among the items that the user has not rated.
 
     `scores` and `rated` have shape (n_users, n_items), higher scores are better; `rated` items, in
@@ -86,7 +106,7 @@ def place(
             is_above @ float_weights,
             is_level @ float_weights,
         )
-    return RelevantSets(
+    return WeighedSets(
         n_better=better,
         n_tied=tied,
         level=_levels(-test_levels),
@@ -120,7 +140,7 @@ Scorer = Callable[[str, pd.DataFrame, IntArray, int, int], FloatArray]
 
 def place_all(
     sets: Division, recommender: str, seed: int, scorer: Scorer = _lenskit.scores
-) -> tuple[RelevantSets, IntArray]:
+) -> tuple[WeighedSets, IntArray]:
     """Places of all test items under a recommender of `RECOMMENDERS`, and their training ratings,
     shape (n_users, n_test). `scorer` maps (recommender, training ratings, users, n_items, seed)
     to scores, shape (n_users, n_items).
@@ -145,8 +165,8 @@ def place_all(
     return _stacked(placed), np.concatenate(popular)
 
 
-def _stacked(parts: Sequence[RelevantSets]) -> RelevantSets:
-    return RelevantSets(
+def _stacked(parts: Sequence[WeighedSets]) -> WeighedSets:
+    return WeighedSets(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLACES}
     )
 
@@ -204,7 +224,7 @@ def _mean_and_error(values: FloatArray) -> list[float]:
     ]
 
 
-def _software_curves(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
+def _software_curves(places: Mapping[str, WeighedSets], gains: FloatArray) -> dict[str, Any]:
     """nDCG as the authors' software has it, at a grid of decoys and with all unrated items."""
     pool = next(iter(places.values())).n_irrelevant
     grid = decoy_grid(int(pool.max()))
@@ -221,7 +241,7 @@ def _software_curves(places: Mapping[str, RelevantSets], gains: FloatArray) -> d
     return curves
 
 
-def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
+def _effectiveness(places: Mapping[str, WeighedSets], gains: FloatArray) -> dict[str, Any]:
     """Rank effectiveness of each recommender, of random order, and the differences of all pairs."""
     ours = 1 / np.log2(np.arange(2, gains.shape[1] + 2))
     discounts = {"ndcg": ours, "software ndcg": software_discounts(gains.shape[1])}
@@ -260,7 +280,7 @@ class Study:
     ``effectiveness``, the same of the test items alone, and paired differences.
     """
 
-    sets: Mapping[str, RelevantSets]
+    sets: Mapping[str, WeighedSets]
     popularity: IntArray
     part: IntArray
     item_counts: IntArray
@@ -283,7 +303,7 @@ class Study:
 
 
 def standing(
-    sets: Mapping[str, RelevantSets],
+    sets: Mapping[str, WeighedSets],
     metric: Metric,
     n_decoys: int | None = None,
     *,
@@ -297,7 +317,7 @@ def standing(
 
 
 def standings(
-    sets: Mapping[str, RelevantSets],
+    sets: Mapping[str, WeighedSets],
     metrics: Sequence[Metric],
     n_decoys: int | None = None,
     *,
@@ -311,10 +331,8 @@ def standings(
         if n_decoys is None:
             values_by_name[name] = [places.evaluate(metric) for metric in all_metrics]
         elif weighted:
-            weighed = with_equal_weights(places)
-            values_by_name[name] = [
-                *weighed.expected(all_metrics, n_decoys, replacement=True, weighted=True)
-            ]
+            drawn = places.by_weight.expected(all_metrics, n_decoys, replacement=True)
+            values_by_name[name] = [*drawn]
         else:
             pool = places.n_irrelevant
             values_by_name[name] = [*places.expected(all_metrics, np.minimum(n_decoys, pool))]
@@ -330,18 +348,6 @@ def standings(
     ]
 
 
-def with_equal_weights(places: RelevantSets) -> RelevantSets:
-    """The places with equal weights for the candidates of each tie, rounded down.
-
-    The bundle keeps totals. Candidates that tie under Popular do have equal weights. For the other
-    recommenders, placing all ties first or last changes a metric with 100 decoys by less than
-    0.0003.
-    """
-    assert places.weight_tied is not None
-    weights = places.weight_tied // np.maximum(places.n_tied, 1)
-    return replace(places, weight_tied=weights * places.n_tied)
-
-
 def conduct(
     sets: Division,
     *,
@@ -352,7 +358,7 @@ def conduct(
     """Conduct the experiment; the places of the first seed are kept. `scorer` is as in
     :func:`place_all`; `progress` is called with a description of the next step.
     """
-    places: dict[str, RelevantSets] = {}
+    places: dict[str, WeighedSets] = {}
     spread: dict[str, dict[str, list[float]]] = {}
     for name in RECOMMENDERS:
         for seed in seeds if name in _lenskit.SEEDED else seeds[:1]:
@@ -376,7 +382,7 @@ def conduct(
     return Study(places, popularity, sets.part, item_counts, facts)
 
 
-def statistics(places: RelevantSets) -> dict[str, float]:
+def statistics(places: WeighedSets) -> dict[str, float]:
     """Two numbers by which two runs of a recommender are compared. ``auc``: mean share of the
     unrated items below a test item, level ones counting half. ``log rank``: mean logarithm of
     one plus the number above it, likewise.
@@ -424,7 +430,7 @@ def differences(fresh: Study, stored: Study) -> list[str]:
     return messages
 
 
-def _unequal(name: str, fresh: RelevantSets, stored: RelevantSets) -> list[str]:
+def _unequal(name: str, fresh: WeighedSets, stored: WeighedSets) -> list[str]:
     pairs = [(c, getattr(fresh, c), getattr(stored, c)) for c in _PLACES]
     return [
         f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
@@ -455,7 +461,7 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
     shared = {name: arrays[f"{data}/{name}"] for name in _SHARED}
     per_recommender = [name for name in _PLACES if name not in _SHARED]
     sets = {
-        name: RelevantSets(
+        name: WeighedSets(
             **shared, **{column: arrays[f"{data}/{name}/{column}"] for column in per_recommender}
         )
         for name in facts[data]["spread"]

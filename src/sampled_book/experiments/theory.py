@@ -221,7 +221,6 @@ def draw_ranks(
     rng: int | np.random.Generator,
     *,
     replacement: bool = False,
-    weighted: bool = False,
 ) -> IntArray:
     """Draw the negatives of every ranking once and break ties: one simulated run.
 
@@ -233,13 +232,13 @@ def draw_ranks(
     array([[5, 1],
            [3, 1]])
     """
-    places, draws_left = sets._drawn(n_negatives, replacement, weighted)
+    places, draws_left = sets._places, sets._draws(n_negatives, replacement)
     relevant, rng = sets.n_better.shape[1], generator(rng)
 
     def draw(marked: IntArray) -> IntArray:
         """How many of the negatives left to draw are among the marked candidates left."""
         pool = places.total - passed
-        if places.repeat:
+        if replacement:
             return np.asarray(rng.binomial(draws_left, marked / np.maximum(pool, 1)))
         return np.asarray(rng.hypergeometric(marked, pool - marked, draws_left))
 
@@ -251,7 +250,7 @@ def draw_ranks(
     above, ties_left, items_left, passed = (np.zeros_like(draws_left) for _ in range(4))
     floor = np.zeros(draws_left.size)
     for j in range(relevant):
-        opens_group = places.first[:, j] == j
+        opens_group = places.place[:, j] == 1
         above += np.where(opens_group, ties_left, 0)
         gap = np.where(opens_group, places.better[:, j] - passed, 0)
         n_drawn = draw(gap)
@@ -260,10 +259,10 @@ def draw_ranks(
         n_drawn = draw(gap)
         passed, draws_left = passed + gap, draws_left - n_drawn
         ties_left = np.where(opens_group, n_drawn, ties_left)
-        items_left = np.where(opens_group, places.n_tied[:, j], items_left)
+        items_left = np.where(opens_group, places.tied[:, j], items_left)
         floor = np.where(opens_group, 0.0, floor)
         share = (height[:, j] - floor) / (1.0 - floor)
-        if places.repeat:  # copies of one candidate share its place
+        if replacement:  # copies of one candidate share its place
             n_items = rng.binomial(items_left, share)
             share = n_items / np.maximum(items_left, 1)
             items_left = items_left - n_items
@@ -271,6 +270,18 @@ def draw_ranks(
         above, ties_left, floor = above + n_drawn, ties_left - n_drawn, height[:, j]
         np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
     return ranks
+
+
+def untied(sets: RelevantSets, rng: int | np.random.Generator) -> RelevantSets:
+    """The rankings with their ties broken at random.
+
+    >>> untied(RelevantSets([[0, 0]], [[4, 4]], [[0, 0]], [8]), rng=1).n_better
+    array([[3, 3]])
+    """
+    ranks = draw_ranks(sets, sets.n_irrelevant, rng)
+    relevant_above = ranks.argsort(axis=1).argsort(axis=1)
+    better = ranks - 1 - relevant_above
+    return RelevantSets(better, np.zeros_like(better), relevant_above, sets.n_irrelevant)
 
 
 def expected_differences(
@@ -360,7 +371,6 @@ def expected_gain(
     n_negatives: ArrayLike,
     *,
     replacement: bool = False,
-    weighted: bool = False,
 ) -> FloatArray:
     """Expected NDCG with any gains, shape (n_rankings, n_relevant), and discounts of ranks 1..k.
 
@@ -386,7 +396,7 @@ def expected_gain(
         raise ValueError(f"gains must have an ideal sum > 0, got {best[row]} in ranking {row}")
     padded = np.append(discount, np.zeros(relevant))
     values = np.stack([padded[j : j + discount.size] for j in range(relevant)])
-    pmf = sets.pmf(n_negatives, discount.size, replacement=replacement, weighted=weighted)
+    pmf = sets.pmf(n_negatives, discount.size, replacement=replacement)
     terms = np.einsum("ijx,jx->ij", pmf, values)
     # Relevant items of one level come in random order: each has the mean of their terms.
     order = np.argsort(sets.level, axis=1, kind="stable")

@@ -55,36 +55,31 @@ def pmf_table(
     pool: ArrayLike,
     replacement: bool,
     width: int | None = None,
-    *,
-    complete: bool = False,
-    first: int = 0,
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
     Starts at the most likely count, by :func:`log_pmf`, and multiplies by ratios of neighbours.
-    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `complete`
-    says that other counts have a negligible probability, which saves the time of :func:`log_pmf`;
-    the counts then are ``first, ..., first + width - 1``.
+    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`.
     """
     n_draws, n_successes, n_pool = _broadcast(draws, successes, pool)
     columns = int(n_draws.max(initial=0)) + 1 if width is None else width
     if n_draws.max(initial=0) > _MOST_FACTORS:
-        counts = np.arange(first, first + columns)
-        return _table_of_logs(counts, n_draws, n_successes, n_pool, replacement)
+        return _table_of_logs(np.arange(columns), n_draws, n_successes, n_pool, replacement)
     shape = n_draws.shape
     n_draws, n_successes, n_pool = np.ravel(n_draws), np.ravel(n_successes), np.ravel(n_pool)
-    mode = np.clip(_modes(n_draws, n_successes, n_pool, replacement) - first, 0, columns - 1)
+    mode = np.clip(_modes(n_draws, n_successes, n_pool, replacement), 0, columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
     reach = n_draws if replacement else np.minimum(n_draws, n_successes)
-    complete = complete or columns > reach.max(initial=0)
     mode_mass = (
-        None if complete else np.exp(log_pmf(mode, n_draws, n_successes, n_pool, replacement))
+        None
+        if columns > reach.max(initial=0)
+        else np.exp(log_pmf(mode, n_draws, n_successes, n_pool, replacement))
     )
     pmf = np.empty((n_draws.size, columns))
     step = max(_BLOCK // columns, 1)
-    x = np.arange(first + 1.0, first + columns)
+    x = np.arange(1.0, columns)
     # Start from the likelier end, so that the first probability does not underflow.
-    is_whole = replacement and not first and (n_draws == columns - 1).all()
+    is_whole = replacement and (n_draws == columns - 1).all()
     is_mirrored = is_whole & (2 * n_successes > n_pool)
     mode = np.where(is_mirrored, n_draws - mode, mode)
     for start in range(0, n_draws.size, step):

@@ -11,7 +11,7 @@ from .._validate import FloatArray, IntArray, as_written, generator, integers, s
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol
-from ..tied_places import mixed_repeats
+from ..tied_places import mixture
 
 RankTies = Literal["optimistic", "pessimistic", "random"]
 Ties = Literal["optimistic", "pessimistic", "mean", "random", "realistic"]
@@ -221,7 +221,7 @@ class RankIntervals:
         if is_tied.any() and replacement:
             better, tied = self.n_better[is_tied], self.n_tied[is_tied]
             draws, pool = np.full(better.size, n_negatives), self.n_candidates[is_tied] - 1
-            pmf[is_tied] = mixed_repeats(draws, better, tied, pool, tied, 1, n_negatives + 1)[:, 0]
+            pmf[is_tied] = mixture(draws, better, tied, pool, 1, 1, True, n_negatives + 1)
         elif is_tied.any():
             # The subsets include the item itself: one more candidate and place.
             candidates, tied = self.n_candidates[is_tied], self.n_tied[is_tied]
