@@ -2,8 +2,9 @@
 
 import os
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("numerical")
         if any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("once")
+
+
+#: Seconds of processor time that a test outside the matrix may take.
+MOST_SECONDS = 20.0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that makes everyone wait."""
+    start = time.process_time()
+    yield
+    seconds = time.process_time() - start
+    if seconds > MOST_SECONDS and not item.get_closest_marker("matrix"):
+        pytest.fail(
+            f"took {seconds:.0f} s of processor time, more than {MOST_SECONDS:.0f}: make it "
+            "smaller, or mark it matrix"
+        )
 
 
 @pytest.fixture

@@ -589,7 +589,7 @@ def groups_of_ten(rng):
     return scores
 
 
-@pytest.mark.once
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("corpus", "name", "missed"),
     [(twelve_hubs, "ndcg@10", (14, 18)), (groups_of_ten, "recall@10", (13, 40))],

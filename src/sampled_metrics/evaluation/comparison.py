@@ -51,8 +51,7 @@ def compare(
         tried, too. Use None with models that predict ratings. An `Assumption` is refused for a
         log with a column n_above, since none is used there.
     estimator : str, optional
-        One of `ESTIMATORS` except "maximum likelihood", which has no standard error. By default
-        as for :func:`estimate`.
+        One of `ESTIMATORS` that has a standard error; by default as for :func:`estimate`.
     gamma, confidence, by
         As for :func:`estimate`.
     progress : bool
@@ -70,8 +69,8 @@ def compare(
         - verdict: "A beats B" or "A probably beats B" with their names, or `UNDECIDED`;
         - assumption, warrant, steepness: what the verdict assumes, and why it holds;
         - favoured, probability: who leads an undecided pair, and how often such leaders are ahead;
-        - detectable, users_needed: the smallest difference that the log can detect, and, if the
-          estimate is unbiased, how many such users would decide it.
+        - detectable, users_needed: the smallest difference that the log can detect, and how many
+          such users would decide it, if the estimate is unbiased.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import is_pipe, named, read_pipe
-from .._validate import as_written, shortened
+from .._validate import as_written, shortened, unimported
 from .columns import listed, meaning, refuse_first
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ def _of_array(copy: Path, path: Path) -> pd.DataFrame:
 
 def _of_feather(copy: Path, path: Path) -> pd.DataFrame:
     import pandas as pd
-
-    from .sources import need_pyarrow
 
     need_pyarrow("a Feather file")
     try:
@@ -217,3 +215,12 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     items_listed = pd.Series([int(item) for each in lists for item in each], dtype=object)
     frame = frame.drop(columns=[name, *items]).iloc[rows].reset_index(drop=True)
     return frame.assign(item=items_listed.infer_objects())
+
+
+def need_pyarrow(kind: str = "a Parquet file") -> None:
+    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
+    try:
+        import pyarrow  # noqa: F401
+    except Exception as problem:  # beside an older NumPy it raises others than ImportError
+        sentence = f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        raise unimported("pyarrow", problem, sentence) from None

@@ -573,12 +573,3 @@ def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
         return {}
     pairs = (part.split("=", 1) for part in path.parent.parts if "=" in part)
     return {key: unquote(value) for key, value in pairs}
-
-
-def need_pyarrow(kind: str = "a Parquet file") -> None:
-    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
-    try:
-        import pyarrow  # noqa: F401
-    except Exception as problem:  # beside an older NumPy it raises others than ImportError
-        sentence = f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
-        raise unimported("pyarrow", problem, sentence) from None

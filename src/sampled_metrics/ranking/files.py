@@ -11,7 +11,8 @@ import numpy as np
 from .._files import named, replacing
 from .._validate import as_written
 from ..log.columns import refuse_twice
-from ..log.sources import Tabular, loaded, need_pyarrow
+from ..log.formats import need_pyarrow
+from ..log.sources import Tabular, loaded
 from ..results import Ranks
 from .blocks import ranked
 from .inputs import ItemSets, load_train, users_and_items

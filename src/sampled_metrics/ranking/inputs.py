@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from .._files import named
 from .._validate import IntArray, checked_tolerance, integers, shortened
 from ..log.columns import require_columns, whole_numbers
-from ..log.sources import loaded, need_pyarrow
+from ..log.formats import need_pyarrow
+from ..log.sources import loaded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -88,10 +88,10 @@ def enlarged(first: int, add: int, most: int, users: int, seed: int, obeyed: flo
 
 
 @pytest.mark.parametrize(("users", "first", "add", "most"), [
-    (150, 5, 5, 20), (300, 10, 10, 30), (60, 20, 20, 100), (400, 2, 1, 4), (400, 1, 1, 1_999),
+    (150, 5, 5, 20), (300, 10, 10, 30), (60, 20, 20, 100), (400, 2, 1, 4), (300, 1, 1, 60),
 ])  # fmt: skip
 def test_samples_enlarged_by_any_step_get_no_range(users: int, first: int, add: int, most: int):
-    for seed in range(5):
+    for seed in range(2):
         log = enlarged(first, add, most, users, seed)
         with pytest.raises(ValueError, match=r"negatives none had no negative above.*fixed_sample"):
             estimate(log, ["recall@10"], assumption=None)
