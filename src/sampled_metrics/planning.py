@@ -26,13 +26,14 @@ from ._confidence import CONFIDENCE
 from ._printed_ranges import steps
 from ._threads import one_thread
 from ._validate import as_written, integer
+from .bounds.parts import MOST_NEGATIVES
 from .designs.options import opened
 from .log.compact import Log
 from .log.sub_corpus import SubCorpus
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
-from .protocol import Adaptive, Design, Protocol, thinned
+from .protocol import Adaptive, Design, Protocol, thinned_counts
 from .results import Plan, source_of, table_of
 from .verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 
@@ -249,7 +250,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     if isinstance(design, Adaptive):
         outcomes = design.places(rows["n_negatives"], rows["n_better"])
         rows = rows.assign(n_better=outcomes, n_negatives=design.most)
-    negatives = int(rows["n_negatives"].min())
+    negatives = min(int(rows["n_negatives"].min()), MOST_NEGATIVES)
     min_items = 2 if log.replacement else negatives + 1
     n_items = integer(n_items, "n_items", min_items)
     protocol: Design = Protocol(n_items, negatives, replacement=log.replacement)
@@ -263,7 +264,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
             better, tied, users = (
                 size_rows[column].to_numpy() for column in ("n_better", "n_tied", "count")
             )
-            counts += spread_ties(better, tied, users, m + 1) @ thinned(m, negatives)
+            counts += thinned_counts(spread_ties(better, tied, users, m + 1), negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
         ranks, shares = priors.condensed(mass)
         distributions[name] = dict(zip(ranks.tolist(), shares.tolist(), strict=True))

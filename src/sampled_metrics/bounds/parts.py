@@ -27,10 +27,15 @@ if TYPE_CHECKING:
     from ..protocol import Adaptive
     from .assumption import Assumption
 
+#: Most negatives of a user that a bet or a fit uses, since their memory grows with the square of
+#: the number: of a larger sample they use its random subsets, which are samples too.
+MOST_NEGATIVES = 4_000
 #: Largest ratios of catalogue sizes, and of positions and numbers of relevant items, that share a
 #: function. Groups with a smaller share of the users than `_FEW` are merged in any case.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 
+#: Probabilities computed at once.
+_BLOCK = 1 << 22
 
 #: Guessed populations (a, b, part): a part of the users has ranks r in proportion to (r + a n /
 #: m)^-b, the rest uniform ranks, so that no sampled rank ruins a bet. Selected greedily from 101
@@ -201,6 +206,8 @@ def partition(
         most = in_group[int(np.argmax(weights[in_group]))]
         shallowest = in_group[int(np.argmin(items[in_group] / fewest[in_group]))]
         largest, m = int(judged[3, in_group].max()) + 1, int(fewest[in_group].min())
+        if m < largest - 1 or replacement:  # else sampled ranks are exact ranks
+            m = min(m, MOST_NEGATIVES)
         parts.append(
             Part(
                 design or Protocol(largest, m, replacement=replacement),
@@ -352,8 +359,11 @@ def _thinned_lines(lines: FloatArray, m: int, n_kept: int, x: IntArray) -> Float
     if m == n_kept:
         return np.asarray(lines[x])
     distinct, inverse = np.unique(x, return_inverse=True)
-    thinned_pmf = Protocol(m + 1, n_kept, replacement=False).pmf(distinct + 1)
-    return np.asarray((thinned_pmf @ lines)[inverse.ravel()])
+    thinned_lines = [
+        pmf_table(n_kept, part, m, False) @ lines
+        for part in np.array_split(distinct, 1 + distinct.size * (n_kept + 1) // _BLOCK)
+    ]
+    return np.concatenate(thinned_lines)[inverse.ravel()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
 from .. import estimators, priors
 from .._validate import FloatArray, IntArray, as_intp
+from ..bounds.parts import MOST_NEGATIVES
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
-from ..protocol import Adaptive, Protocol, thinned
+from ..protocol import Adaptive, Protocol, thinned_counts
 from .sample import Sample
 
 _FITS: dict[str, Callable[..., priors.FittedPrior]] = {
@@ -52,9 +53,21 @@ class Fits:
         self.prior = cache(self._prior)
         self.expansion = cache(self._expansion)
 
+    @cached_property
+    def too_large(self) -> str:
+        """Why no correction can be computed; empty if some can."""
+        classes = [each for each in self.sample.classes if not self.sample.is_whole(each)]
+        most = max((each.n_negatives for each in classes), default=0)
+        reason = (
+            f"a user has {most:,} negatives, and a correction is for {MOST_NEGATIVES:,} at most"
+        )
+        return reason if most > MOST_NEGATIVES else ""
+
     @property
     def unfit(self) -> str:
         """Why priors cannot be fitted to the log; empty if they can."""
+        if self.too_large:
+            return self.too_large
         sample, mean_items = self.sample, self.sample.mean_items
         items, negatives = int(sample.items.max()), int(sample.negatives.max())
         if items > MOST_ITEMS:
@@ -118,16 +131,16 @@ class Fits:
         Weighted items are scaled to their effective sample size (Kish), (sum w)^2 / sum w^2.
         """
         sample, weights = self.sample, self.weights(band)
-        thinned_counts = np.zeros(self.fewest + 1)
+        users_at_ranks = np.zeros(self.fewest + 1)
         for m in np.unique(sample.negatives).tolist():
             counts = np.sum(
                 [sample.at_ranks(recommender, m, weights) for recommender in recommenders], axis=0
             )
-            thinned_counts += counts @ thinned(m, self.fewest)
+            users_at_ranks += thinned_counts(counts, self.fewest)
         squares = sum(
             float(sample.counts[recommender] @ weights**2) for recommender in recommenders
         )
-        return np.asarray(thinned_counts * (thinned_counts.sum() / squares / len(band.places)))
+        return np.asarray(users_at_ranks * (users_at_ranks.sum() / squares / len(band.places)))
 
     def plugged_in(self, metric: Metric, estimator: str, recommender: str) -> FloatArray:
         """Values of sampled ranks whose mean is the metric of a recommender's fitted priors.

@@ -84,7 +84,8 @@ def check_estimator(name: str, allowed: Sequence[str], values: Values) -> None:
             f"estimator {name!r} is for a fixed number of negatives, and not for "
             f"{values.sample.log.protocol!r}: use one of {', '.join(allowed)}"
         )
-    if name in FITTED and values.fits.unfit:
+    unavailable = set(ESTIMATORS) - {"naive", "rank estimate"} if values.fits.too_large else FITTED
+    if name in unavailable and values.fits.unfit:
         raise ValueError(f"estimator {name!r} does not fit this log: {values.fits.unfit}")
 
 
@@ -103,9 +104,10 @@ def notes_on(values: Values, estimator: str) -> list[str]:
 
 def note_on_default(values: Values, estimator: str) -> list[str]:
     """Why the default estimator is not the usual one, if so."""
-    if estimator != "bias-variance":
+    if estimator not in ("bias-variance", "rank estimate"):
         return []
-    return [f"estimates are by bias-variance without a fitted prior: {values.fits.unfit}"]
+    prior = " without a fitted prior" if estimator == "bias-variance" else ""
+    return [f"estimates are by {estimator}{prior}: {values.fits.unfit}"]
 
 
 def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:

@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from .._validate import FloatArray
 from ..metrics import Metric
-from ..protocol import thinned
+from ..numerics.distributions import pmf_table
 from .sample import Sample
 
 
@@ -77,10 +77,12 @@ def fit(sample: Sample, recommender: str) -> PowerLaw:
     """
     fewest = int(sample.negatives.min())
     ones = np.ones(sample.negatives.size)
-    counts = np.zeros(fewest + 1)
+    users, counts = 0.0, np.zeros(3)  # users in all, and those with 0, 1 and 2 negatives above
     for m in np.unique(sample.negatives).tolist():
-        counts += sample.at_ranks(recommender, m, ones) @ thinned(m, fewest)
-    shares = np.cumsum(counts[:3]) / counts.sum()
+        at_ranks = sample.at_ranks(recommender, m, ones)
+        users += at_ranks.sum()
+        counts += at_ranks @ pmf_table(fewest, np.arange(m + 1), m, False, 3)
+    shares = np.cumsum(counts) / users
     return PowerLaw.fitted(float(shares[0]), float(shares[-1]), fewest, sample.mean_items)
 
 

@@ -13,6 +13,7 @@ from scipy.special import betaln, gammaln, stdtr, stdtrit, xlogy
 from .._validate import FloatArray, IntArray, as_intp, shortened
 from ..bounds import bets
 from ..bounds.assumption import Assumption
+from ..bounds.parts import MOST_NEGATIVES
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
 from ..numerics.distributions import spread_ties
@@ -295,6 +296,9 @@ class Sample:
     def notes_on_thinning(self, assumption: Assumption | None) -> list[str]:
         """Say that an assumption makes samples smaller, if so."""
         negatives = self.bet_kinds[0][:, 0]
+        most = int(negatives.max())
+        if most > MOST_NEGATIVES and not self.whole:
+            return [f"users have up to {most:,} negatives: bets use {MOST_NEGATIVES:,} of each"]
         fewest_negatives, most_negatives = negatives.copy(), negatives.copy()
         np.minimum.at(fewest_negatives, self.populations, negatives)
         np.maximum.at(most_negatives, self.populations, negatives)

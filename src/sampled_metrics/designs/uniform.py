@@ -66,6 +66,8 @@ class UniformAnalysis(Analysis):
             return self.request.estimator
         if self.unbiased(metric):
             return "naive"
+        if self.values.fits.too_large:
+            return "rank estimate"
         return "bias-variance" if self.values.fits.unfit else FITTED[0]
 
     def assumption(self, metric: Metric) -> Assumption | None:

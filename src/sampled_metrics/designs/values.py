@@ -261,12 +261,16 @@ def is_unbiased(metric: Metric, protocol: Design) -> bool:
     pool, relevant, m = int(protocol.pool), protocol.n_relevant, protocol.n_negatives
     angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(m)) + 2)
     jump = np.clip([(metric.k or 1) - 1, metric.k or 1], 0, pool)
-    above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
-    above = above.astype(np.int64)
-    expected = _naive_table(metric, m, relevant) @ pmf_table(m, above, pool, protocol.replacement).T
-    j = np.arange(1, relevant + 1)[:, np.newaxis]
-    exact = metric.term(above + j, j, relevant, protocol.n_items)
-    return bool(np.abs(expected - exact).max() < _UNBIASED * exact.max())
+    points = np.round(0.5 * pool * (1.0 - np.cos(angles)))
+    above = np.append(jump, np.unique(points)).astype(np.int64)  # most metrics differ at the jump
+    values, j = _naive_table(metric, m, relevant), np.arange(1, relevant + 1)[:, np.newaxis]
+    most = _UNBIASED * float(metric.term(j, j, relevant, protocol.n_items).max())
+    for part in np.array_split(above, 2 + above.size * (m + 1) // _BLOCK):
+        expected = values @ pmf_table(m, part, pool, protocol.replacement).T
+        exact = metric.term(part + j, j, relevant, protocol.n_items)
+        if np.abs(expected - exact).max(initial=0.0) >= most:
+            return False
+    return True
 
 
 def _tables(

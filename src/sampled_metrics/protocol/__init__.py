@@ -2,7 +2,7 @@
 
 from .adaptive import Adaptive, Stratified
 from .design import Design, drawn_alike, one_size
-from .fixed import Protocol, Weighted, checked, fixed, thinned
+from .fixed import Protocol, Weighted, checked, fixed, thinned, thinned_counts
 
 __all__ = [
     "Adaptive",
@@ -15,4 +15,5 @@ __all__ = [
     "fixed",
     "one_size",
     "thinned",
+    "thinned_counts",
 ]

@@ -21,6 +21,9 @@ from ..numerics import successive_sampling
 from ..numerics.distributions import log_pmf, pmf_table
 from .design import Design, drawn_alike, one_number
 
+#: Tables with at most so many entries are cached.
+_CACHED = 1 << 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Protocol(Design):
@@ -528,7 +531,6 @@ def fixed(design: Design, name: str) -> Protocol:
     return design
 
 
-@lru_cache(maxsize=64)
 def thinned(m: int, size: int) -> FloatArray:
     """Distribution of the number above among any `size` of m negatives, given the number of the m.
 
@@ -537,4 +539,23 @@ def thinned(m: int, size: int) -> FloatArray:
     >>> thinned(3, 2)[1].round(4)  # one of three negatives is above
     array([0.3333, 0.6667, 0.    ])
     """
+    table = _thinned if (m + 1) * (size + 1) <= _CACHED else _thinned.__wrapped__
+    return table(m, size)
+
+
+def thinned_counts(counts: FloatArray, size: int) -> FloatArray:
+    """Users at each number above among any `size` of m negatives, given those among the m.
+
+    >>> thinned_counts(np.array([0.0, 3.0, 0.0, 0.0]), 2).round(4)
+    array([1., 2., 0.])
+    """
+    m, above = counts.size - 1, np.flatnonzero(counts)
+    if m == size:
+        return counts
+    parts = np.array_split(above, 1 + above.size * (size + 1) // _CACHED)
+    return np.asarray(sum(counts[part] @ pmf_table(size, part, m, False) for part in parts))
+
+
+@lru_cache(maxsize=64)
+def _thinned(m: int, size: int) -> FloatArray:
     return Protocol(m + 1, size, replacement=False).pmf(np.arange(1, m + 2))

@@ -250,8 +250,12 @@ def expectations(pmfs, kinds, built_bets, truth):
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["recall@2", "ap", "auc"])
-def test_with_nothing_assumed_users_at_any_ranks_are_expected_to_win_nothing(name, replacement):
-    n, m, users = 7, 2, 3
+@pytest.mark.parametrize(("m", "used"), [(2, 2), (3, 2)])  # of three negatives any two are used
+def test_with_nothing_assumed_users_at_any_ranks_are_expected_to_win_nothing(
+    m, used, name, replacement, monkeypatch
+):
+    n, users = 7, 3
+    monkeypatch.setattr("sampled_metrics.bounds.parts.MOST_NEGATIVES", used)
     built_bets = bets.build(one_part(n, m, name, replacement, users), None, np.log(4.0), users)
     pmfs, values = populations.law(m, n, replacement), metric(name).vector(n)
     largest = 0.0

@@ -1,5 +1,6 @@
 """Estimates from a log: by hand, by enumeration, and by estimators of other protocols."""
 
+import tracemalloc
 from collections import Counter
 from itertools import permutations
 
@@ -355,3 +356,22 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
         # What was sampled is what there is, and users who differ in the metric tell.
         assert row.verdict == "B beats A"
         assert row.estimate == row.reported == -0.5
+
+
+def test_memory_does_not_grow_with_users_times_negatives():
+    rng, n_items, m = np.random.default_rng(4), 1_000_001, 100_000
+    true_ranks = 1 + (n_items * rng.random(3_000) ** 5).astype(int)
+    above = rng.hypergeometric(true_ranks - 1, n_items - true_ranks, m)
+    rows = pd.DataFrame({"user": range(3_000), "n_better": above, "n_tied": 0, "n_negatives": m})
+    log = read_log(rows, n_items=n_items, replacement=False)
+    tracemalloc.start()
+    try:
+        found = evaluation.estimate(log, ["hit@20"], identification=False)
+        assert tracemalloc.get_traced_memory()[1] < 2**29
+    finally:
+        tracemalloc.stop()
+    # The estimated rank is floor(1 + 10 above), up to 20 with at most one negative above.
+    assert found.frame["estimate"].item() == pytest.approx((above <= 1).mean())
+    assert found.notes[0].startswith("estimates are by rank estimate: a user has 100,000 negativ")
+    with pytest.raises(ValueError, match="'bias-variance' does not fit this log: a user has 100,0"):
+        estimate(log, ["hit@20"], estimator="bias-variance")
