@@ -539,6 +539,26 @@ def test_natural_forms_of_targets_and_ranks_are_read() -> None:
     assert frames[0]["estimate"].equals(frames[1]["estimate"])
 
 
+def test_ranks_in_a_sparse_matrix_are_the_exact_ranks() -> None:
+    """As of LightFM's predict_rank: several test items a user, and 0 is the best rank."""
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(13)
+    user, item = np.nonzero(rng.random((40, 30)) < 0.1)
+    rank = np.concatenate([rng.choice(30, n, replace=False) for n in np.bincount(user) if n])
+    ranks = sp.csr_array((rank.astype(np.float32), (user, item)), shape=(40, 30))
+    given = {"A": ranks, "B": ranks}
+    frame = sm.evaluate(given, n_items=30, first_rank=0, metrics=["rr", "precision@5"]).frame
+    users = [rank[user == each] for each in np.unique(user)]
+    reciprocal = np.mean([1 / (1 + own.min()) for own in users])
+    precision = np.mean([(own < 5).sum() / 5 for own in users])
+    assert frame["estimate"].tolist() == pytest.approx([reciprocal, precision] * 2)
+    with pytest.raises(ValueError, match="a sparse matrix: ranks among all items, as of LightFM"):
+        sm.evaluate({"A": ranks, "B": ABOVE}, n_items=30, first_rank=0)
+    with pytest.raises(ValueError, match="evaluate takes a sparse matrix of ranks"):
+        sm.read_log(ranks, n_items=30, n_negatives=29, replacement=False)
+
+
 def test_judgements_may_be_sets_lists_or_one_document() -> None:
     rng = np.random.default_rng(12)
     documents = [f"d{i}" for i in range(20)]

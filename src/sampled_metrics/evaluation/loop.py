@@ -252,8 +252,9 @@ def evaluate(
     if is_matrix:
         frame = _of_matrices(scores, targets, mask, protocol, n_items)
         return estimate(read_log(frame, **_design(protocol)), metrics, **options)
-    if targets is None and hasattr(scores, "tocoo"):
-        scores, n_items = _of_sparse_ranks(scores, protocol, n_items, first_rank), None
+    ranks = _by_recommender(scores) if targets is None else {}
+    if any(hasattr(each, "tocoo") for each in ranks.values()):
+        scores, n_items = _of_sparse_ranks(ranks, protocol, n_items, first_rank), None
         options["replacement"] = False
     table, notes = _of_rows(scores, targets, first_rank)
     if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
@@ -291,21 +292,28 @@ def _of_matrices(
 
 
 def _of_sparse_ranks(
-    ranks: Any, protocol: Protocol | None, n_items: int | None, first_rank: int | None
+    several: Mapping[str, Any],
+    protocol: Protocol | None,
+    n_items: int | None,
+    first_rank: int | None,
 ) -> pd.DataFrame:
     """Rows of a log from ranks among all items, as LightFM's predict_rank has them."""
-    if n_items is None or protocol is not None or first_rank is None:
+    all_sparse = all(hasattr(ranks, "tocoo") for ranks in several.values())
+    if n_items is None or protocol is not None or first_rank is None or not all_sparse:
         raise ValueError(
             "scores must be an array or a table, got a sparse matrix: ranks among all items, as of "
             "LightFM's predict_rank, take n_items and first_rank=0, and no protocol"
         )
     import pandas as pd
 
-    entries = ranks.tocoo()
-    n_relevant = np.bincount(entries.row, minlength=ranks.shape[0])[entries.row]
-    columns = {"user": entries.row, "item": entries.col, "rank": entries.data}
-    sizes = {"n_items": n_items, "n_negatives": n_items - n_relevant}
-    return pd.DataFrame(columns | sizes)
+    tables = []
+    for name, ranks in several.items():
+        entries = ranks.tocoo()
+        n_relevant = np.bincount(entries.row, minlength=ranks.shape[0])[entries.row]
+        columns = {"user": entries.row, "item": entries.col, "rank": entries.data}
+        sizes = {"n_items": n_items, "n_negatives": n_items - n_relevant}
+        tables.append(pd.DataFrame({"recommender": str(name)} | columns | sizes))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _of_rows(

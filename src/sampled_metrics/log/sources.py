@@ -487,8 +487,11 @@ def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
         return source.to_pandas(), name
     paths = files(source)
     if paths is None:
-        argument = name.removeprefix("the ")
-        raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
+        argument, kind = name.removeprefix("the "), type(source).__name__
+        hint = ": sampled_metrics.evaluate takes a sparse matrix of ranks" * hasattr(
+            source, "tocoo"
+        )
+        raise ValueError(f"{argument} must be a file or a data frame, got {kind}{hint}")
     with paths.opened() as table:
         return table.frame(), table.place if len(paths.paths) > 1 else paths.name
 

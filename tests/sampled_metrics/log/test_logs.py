@@ -330,6 +330,21 @@ def test_a_bad_option_is_refused_in_one_sentence(options, message):
         read_log(rows(), **({"replacement": True} | options))
 
 
+def test_ranks_may_count_from_0(tmp_path):
+    table = pd.DataFrame({"user": [1, 2, 3], "sampled_rank": [0, 9, 3]})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    options = {"n_items": 50, "n_negatives": 9, "replacement": True}
+    for source in (table, tmp_path / "log.csv"):
+        log = read_log(source, first_rank=0, **options)
+        assert log.frame["n_better"].tolist() == [0, 9, 3]
+    with pytest.raises(ValueError, match=r"rank must be >= 1, got 0 .* first_rank=0"):
+        read_log(table.set_axis(["user", "rank"], axis=1), **options)
+    with pytest.raises(ValueError, match=r"first_rank must be a whole number in .0, 1., got 2"):
+        read_log(table, first_rank=2, **options)
+    with pytest.raises(ValueError, match="first_rank must be left out without a column rank"):
+        read_log(table.assign(n_better=1, n_tied=0).iloc[:, [0, 2, 3]], first_rank=0, **options)
+
+
 def test_how_negatives_were_drawn_is_said_by_the_reader_or_by_the_user():
     scores = pd.DataFrame({"user": 1, "item": [*"abc"], "score": [2, 3, 1], "relevant": [1, 0, 0]})
     distinct = from_scores(scores)
