@@ -521,9 +521,23 @@ def test_catalogues_of_unlike_sizes_have_no_track_record():
     assert any("times as many candidates for some users as for others" in note for note in notes)
 
 
-def test_hits_with_one_held_out_item_have_the_record_of_recall():
-    frame = sm.estimate(log_of(), ["recall@10", "hit@10"]).frame.set_index("metric")
-    for column in ("typical_low", "typical_high"):
-        values = frame[column]
-        assert values["hit@10"].tolist() == values["recall@10"].tolist()
-        assert frame[column].notna().all()
+@pytest.mark.parametrize(
+    ("metric", "equal"),
+    [("hit@10", "recall@10"), ("mrr", "ap"), ("rr@10", "ap@10"), ("ndcg@1", "recall@1")]
+    + [(f"{kind}@1", "recall@1") for kind in ("precision", "ap", "rr", "hit")]
+    + [("accuracy", "recall@1")],
+)
+def test_metrics_that_one_held_out_item_makes_equal_have_one_record(metric, equal, monkeypatch):
+    stored = track_record._stored()
+    monkeypatch.setattr(
+        track_record, "_stored", lambda: {**stored, "metrics": {equal: FITTED_RECORD}}
+    )
+    log = log_of(shares=(0.030, 0.027))
+    columns = ["estimate", "typical_low", "typical_high"]
+    of_one, of_other = (sm.estimate(log, [name]).frame[columns] for name in (metric, equal))
+    assert of_other.notna().all(axis=None)
+    pd.testing.assert_frame_equal(of_one, of_other)
+    of_one, of_other = (sm.compare(log, name) for name in (metric, equal))
+    assert of_other.frame["probability"].notna().all()
+    assert (of_one.verdicts, of_one.promises()[1:]) == (of_other.verdicts, of_other.promises()[1:])
+    assert of_one.frame["probability"].equals(of_other.frame["probability"])

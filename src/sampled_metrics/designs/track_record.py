@@ -206,10 +206,15 @@ def of_log(
 
 
 def _recorded(metric: Metric) -> str:
-    """The metric's name in the record: with one held-out item hit@k is recall@k, and RR is AP."""
-    if metric.declaration.is_hit_rate or metric.kind == "accuracy":
+    """The metric's name in the record, one name for metrics that are equal with one held-out item.
+
+    >>> from ..metrics import metric
+    >>> [_recorded(metric(name)) for name in ("hit@10", "mrr", "rr@5", "ndcg@1", "ndcg@5")]
+    ['recall@10', 'ap', 'ap@5', 'recall@1', 'ndcg@5']
+    """
+    if metric.declaration.is_hit_rate or metric.cutoff == 1:
         return f"recall@{metric.cutoff}"
-    return metric.name.replace("rr", "ap")
+    return metric.name.replace("rr", "ap") if metric.kind == "rr" else metric.name
 
 
 def beyond(record: Record, law: PowerLaw, recommender: str, estimate: float) -> str:
