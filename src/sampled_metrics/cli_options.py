@@ -156,8 +156,7 @@ def audit_options(add: partial[None]) -> None:
         required=True)
     add("--positives FILE", "items of a user that must not be among the negatives: columns user "
         "and item, or NCF's ratings")
-    add("--n-negatives M",
-        "how many each user is said to have; default: as many as one another")
+    add("--n-negatives M", "how many each user is said to have")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
     _fail_option(add, "negatives that are not what they should be")

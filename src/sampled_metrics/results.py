@@ -376,11 +376,6 @@ class Audit(Result):
         """The checks that raise an alarm."""
         return tuple(self.frame.loc[self.frame["alarm"], "check"])
 
-    @property
-    def sampler(self) -> str:
-        """How the negatives seem to have been drawn, in words."""
-        return str(self.settings["sampler"])
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):

@@ -1,7 +1,6 @@
 """Negatives as libraries draw them: low ids by enumeration, weighted estimates by simulation."""
 
 import csv
-import re
 from itertools import product
 
 import numpy as np
@@ -68,29 +67,11 @@ def test_the_library_says_the_same_of_a_log():
         assert "recall@5 has no estimate" in estimates.notes[0]
 
 
-@pytest.mark.some(5)
 @pytest.mark.parametrize("way", samplers.WAYS)
-def test_the_sampler_is_named(way):
+def test_draws_that_are_not_uniform_are_found(way):
     for seed in (1, 2):
         audited = sm.audit(*samplers.lists(way, seed))
-        assert samplers.WAYS[way] in audited.sampler
-        assert ("lists" in audited.alarms) == (way in ("one list", "recycled", "in-batch"))
-    assert f"the negatives look like: {audited.sampler}" in " ".join(audited.summary().split())
-
-
-@pytest.mark.some(1)
-@pytest.mark.parametrize(
-    ("way", "power"),
-    [("popular", 1), ("popular, distinct", 1), ("root of popular, distinct", 0.5), ("uniform", 0)],
-)
-def test_the_interval_of_the_power_holds_it(way, power):
-    runs, inside = 15, 0
-    for seed in range(runs):
-        checks = sm.audit(*samplers.lists(way, seed)).frame.set_index("check")
-        finding = checks.loc["popularity", "finding"].replace("\u2212", "-")
-        low, high = re.search(r"95% interval (\S+) to ([^\s;]+);", finding).groups()
-        inside += float(low) - 0.005 <= power <= float(high) + 0.005
-    assert inside >= stats.binom.ppf(0.001, runs, 0.95)
+        assert ("items" in audited.alarms) == samplers.WAYS[way]
 
 
 @pytest.mark.matrix

@@ -365,7 +365,7 @@ def test_audit_takes_any_text(negatives, positives, n_items):
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), min_size=1, max_size=30),
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), max_size=30),
-    st.sampled_from([8, 9, 1000, 2**40]),
+    st.sampled_from([8, 9, 1000, 10**9]),
     st.booleans(),
 )
 def test_every_finding_of_an_audit_is_a_number(negatives, positives, n_items, replacement):

@@ -21,19 +21,17 @@ from ..data.study import bundled_study
 
 #: Evaluations of public code as somebody read them, with the commit and the line that says so.
 SURVEYED = datasets.BUNDLE / "surveyed_protocols.csv"
-#: Ways to draw, each with what an audit should call it.
+#: Ways to draw, and whether an audit should find that the draws are not uniform.
 WAYS = {
-    "uniform": "uniform",
-    "with replacement": "negatives with replacement, uniform",
-    "popular": "with replacement, drawn in proportion to popularity",
-    "popular, distinct": "distinct negatives, drawn in proportion to popularity",
-    "root of popular, distinct": "distinct negatives, drawn in proportion to popularity",
-    "collapsed": "duplicates are collapsed, uniform",
-    "pooled": "pooled, 40 for each of several positives",
-    "one list": "one list for all users",
-    "recycled": "lists shared by 200 users in 10 groups",
-    "in-batch": "in-batch, 5 batches of 40",
-    "low numbers": "low item numbers preferred",
+    "uniform": False,
+    "with replacement": False,
+    "collapsed": False,
+    "pooled": False,
+    "popular": True,
+    "popular, distinct": True,
+    "one list": True,
+    "in-batch": True,
+    "low numbers": True,
 }
 
 
@@ -45,14 +43,14 @@ def lists(
     liking = rng.permutation(1 / (1 + np.arange(n_items)))
     positive_matrix = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
     counts = positive_matrix.sum(axis=0).astype(float)
-    shared_lists = [rng.choice(n_items, m, replace=False) for _ in range(10)]
+    shared_list = rng.choice(n_items, m, replace=False)
     held_out = np.array(
         [rng.choice(np.flatnonzero(is_positive)) for is_positive in positive_matrix]
     )
     samples = []
     for row, is_positive in enumerate(positive_matrix):
         pool = np.flatnonzero(~is_positive)
-        weight = counts[pool] ** (0.5 if sampler.startswith("root") else 1.0)
+        weight = counts[pool]
         if sampler == "uniform":
             sample = rng.choice(pool, m, replace=False)
         elif sampler in ("with replacement", "collapsed"):
@@ -62,9 +60,8 @@ def lists(
             sample = rng.choice(pool, m, replace="distinct" not in sampler, p=weight / weight.sum())
         elif sampler == "pooled":
             sample = rng.choice(pool, m * (1 + row % 3), replace=False)
-        elif sampler in ("one list", "recycled"):
-            sample = shared_lists[row % 10 if sampler == "recycled" else 0]
-            sample = sample[~is_positive[sample]]
+        elif sampler == "one list":
+            sample = shared_list[~is_positive[shared_list]]
         elif sampler == "in-batch":
             batch = held_out[row // m * m : row // m * m + m]
             sample = np.unique(batch[batch != held_out[row]])

@@ -123,7 +123,7 @@ class Sample:
             raise ValueError(
                 "shared_negatives must be False for an identification interval or a verdict, got "
                 "True: the theorem needs independent uniform negatives for each user, and these "
-                f"are shared, or from part of the catalogue (audit says which); {instead}, and "
+                f"are shared, or from part of the catalogue; {instead}, and "
                 "readers.trec or ranx with corpus_size reads runs over one sub-corpus"
             )
         if self.log.fixed_sample_size:

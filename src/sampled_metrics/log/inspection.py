@@ -1,6 +1,6 @@
 """What came in: scores of all items, a sample for each user, one sample for all, or cut lists.
 
-All readers, `read_log`, `evaluate`, `RankMetric` and `audit` ask here, so that no sample is taken
+All readers, `read_log`, `evaluate` and `RankMetric` ask here, so that no sample is taken
 for all items, and no shared negatives for independent ones.
 """
 
@@ -21,9 +21,9 @@ _SEED = 20_260
 #: Random orders of the items (minwise hashing).
 _ORDERS = 8
 #: A list nearly equals another if it shares at least this part of its negatives.
-OVERLAP = 0.8
+_OVERLAP = 0.8
 #: Shorter lists are not compared: they may be nearly equal by chance.
-LONG = 5
+_LONG = 5
 #: Probability at most that independent uniform draws are taken for shared ones, for each test.
 ERROR_RATE = 1e-6
 #: Lists that a reader compares: as many in a row, for batches, and spread over all.
@@ -36,19 +36,9 @@ _NEVER_DRAWN = 0.1
 _FAR_BELOW = -1e3
 
 
-class Overlap(NamedTuple):
-    """How many of its negatives each list shares with its partner; arrays over the lists."""
-
-    sizes: IntArray
-    largest: IntArray
-    partner: IntArray
-    is_alike: NDArray[np.bool_]
-    p_value: float
-    """Bounds the probability of so large an overlap of independent lists (Chernoff)."""
-
-
-def overlap(list_index: IntArray, item: IntArray, n_items: int) -> Overlap:
-    """Compare lists of distinct items, each with a similar one (minwise hashing).
+def _overlap(list_index: IntArray, item: IntArray, n_items: int) -> tuple[NDArray[np.bool_], float]:
+    """Which lists of distinct items nearly equal another, by comparing each with a similar one
+    (minwise hashing); and Chernoff's bound on the probability of so large an overlap.
 
     `list_index` counts the lists from 0 in order; `item` is below `n_items`. Two similar lists are
     likely to agree on their first item in some random order. Each list is compared with the first
@@ -65,7 +55,7 @@ def overlap(list_index: IntArray, item: IntArray, n_items: int) -> Overlap:
     ]
     first_key = np.arange(sizes.size, dtype=np.int64) * n_codes
     list_keys = np.sort(first_key[list_index] + code)
-    largest, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
+    largest = np.zeros(sizes.size, dtype=np.int64)
     for minhash, next_minhash in pairwise(minhashes):
         _, first_lists, group = np.unique(
             minhash * n_codes + next_minhash, return_index=True, return_inverse=True
@@ -77,9 +67,8 @@ def overlap(list_index: IntArray, item: IntArray, n_items: int) -> Overlap:
         common = np.bincount(
             list_index[rows], list_keys[places] == keys, minlength=sizes.size
         ).astype(np.int64)
-        is_larger = common > largest
-        largest[is_larger], partner[is_larger] = common[is_larger], compared[is_larger]
-    is_alike = (largest >= OVERLAP * sizes) & (sizes >= LONG)
+        largest = np.maximum(largest, common)
+    is_alike = (largest >= _OVERLAP * sizes) & (sizes >= _LONG)
     # How often items are in lists that are not like another.
     frequency = np.bincount(code[~is_alike[list_index]], minlength=n_codes) / max(sizes.size, 1)
     frequency = np.maximum(frequency, sizes.mean() / n_items)
@@ -87,7 +76,7 @@ def overlap(list_index: IntArray, item: IntArray, n_items: int) -> Overlap:
     exponents = np.where(is_alike, _exponent(largest, expected), 0.0)
     n_pairs = sizes.size * (sizes.size - 1) / 2
     p_value = float(min(1.0, n_pairs * np.exp(-exponents.max())))
-    return Overlap(sizes, largest, partner, is_alike, p_value)
+    return is_alike, p_value
 
 
 def _exponent(count: Any, mean: Any) -> FloatArray:
@@ -123,9 +112,9 @@ def drawn(list_index: IntArray, item: IntArray) -> tuple[Drawn, bool]:
         list_index, item = list_index[is_compared], item[is_compared]
     keys = np.unique(list_index.astype(np.int64) * counts.size + item)  # a draw may repeat
     index = np.unique(keys // counts.size, return_inverse=True)[1]
-    compared = overlap(index, keys % counts.size, seen.n_distinct)
-    is_alike = compared.p_value <= ERROR_RATE and compared.is_alike.mean() > _SHARED
-    return seen, bool(is_alike or _are_equal(index, keys % counts.size, seen.n_distinct))
+    is_alike, p_value = _overlap(index, keys % counts.size, seen.n_distinct)
+    is_shared = p_value <= ERROR_RATE and is_alike.mean() > _SHARED
+    return seen, bool(is_shared or _are_equal(index, keys % counts.size, seen.n_distinct))
 
 
 def _are_equal(list_index: IntArray, item: IntArray, n_distinct: int) -> bool:

@@ -394,13 +394,12 @@ def plan_promises(result: Plan, metric_name: str | None = None) -> list[str]:
 
 
 def alarm_sentences(result: Audit) -> list[str]:
-    """The checks that raise an alarm, and what the negatives look like."""
-    raised = f"alarm: {', '.join(result.alarms)}" if result.alarms else "no alarm"
-    opening = [f"{raised}; the negatives look like: {result.sampler}"]
+    """The checks that raise an alarm."""
+    opening = [f"alarm: {', '.join(result.alarms)}" if result.alarms else "no alarm"]
     if "positives" in result.settings:
         opening.append(
-            "users' own items are not given (--positives): items and order raise the alarm only "
-            "for what these cannot explain"
+            "users' own items are not given (--positives): items raise the alarm only for what "
+            "these cannot explain"
         )
     return opening
 

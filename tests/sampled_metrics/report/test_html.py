@@ -372,7 +372,7 @@ def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
     skewed = (500 * np.random.default_rng(1).random((300, 50)) ** 2).astype(int)
     audit = auditing.audit(skewed, 500, replacement=True)
     (ax,) = audit.plot().axes
-    assert ax.get_title() == "alarm: duplicates, items, order"
+    assert ax.get_title() == "alarm: duplicates, items"
     assert [label.get_text() for label in ax.get_yticklabels()] == audit.frame["check"].tolist()
     drawn = [line.get_xdata()[0] for line in ax.lines]
     assert drawn == np.maximum(audit.frame["p_value"], 1e-12).tolist()
