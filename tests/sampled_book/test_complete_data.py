@@ -1,8 +1,6 @@
 """Complete data against brute force, toys against all samples, and the choice against the ranks."""
 
-from fractions import Fraction
-from itertools import combinations
-from math import comb, log2
+from math import log2
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ from scipy.stats import hypergeom, kendalltau
 
 from sampled_book.chapters import exact as chapter
 from sampled_book.data import benchmark
-from sampled_book.experiments import choosing, complete_data, exposure_toys
+from sampled_book.experiments import choosing, complete_data
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"n_users": 12, "n_items": 130}
@@ -102,7 +100,6 @@ def test_values_are_means_over_held_out_items_and_samples(setup):
             true = share if name == "recall@10" else total / ideal
             assert row["true", n - 1] == pytest.approx(true)
             assert row["sampled", m] == pytest.approx(by_hand(data, rounded, sampled(gain))[0])
-            assert exposure_toys.depth(10, n, m) == 40
             deeper = (
                 (lambda rank: rank <= 40)
                 if name == "recall@10"
@@ -208,45 +205,6 @@ def test_refusals():
         complete_data.values(complete_data.AT_RANDOM, 0, "ap")
 
 
-# --- toys -----------------------------------------------------------------------------------------
-
-
-def enumerated(toy, ranks, truth):
-    """Recall of one recommender over all held-out items and all samples of negatives."""
-    irrelevant = [r for r in range(1, toy.n_items + 1) if r not in ranks]
-    deep = round(toy.cutoff * (toy.n_items - 1) / toy.n_negatives)
-    values = dict.fromkeys(("true", "exact", "sampled", "deeper"), Fraction(0))
-    for rank, weight in zip(ranks, toy.weights, strict=True):
-        place = rank if truth == "true" else 1 + sum(r < rank for r in irrelevant)
-        values["true"] += Fraction(place <= toy.cutoff, len(ranks))
-        share = Fraction(weight, sum(toy.weights))
-        values["exact"] += share * (rank <= toy.cutoff)
-        values["deeper"] += share * (rank <= deep)
-        others = [r for r in range(1, toy.n_items + 1) if r != rank]
-        for sample in combinations(others, toy.n_negatives):
-            hit = 1 + sum(r < rank for r in sample) <= toy.cutoff
-            values["sampled"] += share * hit / comb(toy.n_items - 1, toy.n_negatives)
-    return values
-
-
-@pytest.mark.parametrize(("truth", "weight", "items"), [("true", 4, 4), ("alone", 1, 5)])
-def test_toys_are_those_of_all_samples(truth, weight, items):
-    toy = exposure_toys.smallest_toy(truth, weight)
-    assert toy.n_items == items
-    better, worse = (enumerated(toy, ranks, truth) for ranks in (toy.better, toy.worse))
-    assert toy.values == {key: (better[key], worse[key]) for key in better}
-    for key in ("true", "sampled", "deeper"):
-        assert better[key] > worse[key]
-    assert better["exact"] < worse["exact"]
-
-
-def test_no_smaller_toy_and_none_at_equal_weights():
-    assert exposure_toys.smallest_toy("true", 4, most_items=3) is None
-    assert exposure_toys.smallest_toy("true", 2, most_items=4) is None
-    assert exposure_toys.smallest_toy("true", 1, most_items=4) is None
-    assert exposure_toys.smallest_toy("alone", 1, most_items=4) is None
-
-
 # --- choosing -------------------------------------------------------------------------------------
 
 
@@ -310,5 +268,3 @@ def test_the_figure_and_the_texts_of_the_chapter():
     table = chapter.orders_table(orders)
     assert list(table.columns[:2]) == ["Set-up", "m = 20"]
     assert table.columns[-1] == "exact"
-    toy = exposure_toys.smallest_toy()
-    assert chapter.toy_texts(toy, "toy")["toy-better-exact"] == "2/5"

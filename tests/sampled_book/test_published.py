@@ -29,8 +29,8 @@ def test_the_tables_are_whole():
     assert len(published.cells("s3rec_improvements")) == 72
 
 
-def test_orders_and_baselines_agree_with_a_count_by_hand():
-    cells, reversed_, best = by_hand(), 0, 0
+def test_orders_agree_with_a_count_by_hand():
+    cells, reversed_ = by_hand(), 0
     for dataset, metric, half in cells:
         if half != "all" or metric not in published.BOTH:
             continue
@@ -39,11 +39,7 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
         x, y = (np.array([half[name] for name in names]) for half in (sampled, full))
         signs = np.sign(x[:, np.newaxis] - x) * np.sign(y[:, np.newaxis] - y)
         reversed_ += int((signs < 0).sum()) // 2
-        tops = [max((n for n in names if n != "S3Rec"), key=half.get) for half in (sampled, full)]
-        best += tops[0] != tops[1]
     assert int(published.orders()["reversed"].sum()) == reversed_
-    rows = published.best_baselines()
-    assert int((rows["sampled"] != rows["all"]).sum()) == best
 
 
 @pytest.mark.some(2)

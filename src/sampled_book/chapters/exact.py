@@ -12,7 +12,6 @@ from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from ..display import figures
 from ..display.tables import Frame, Texts
 from ..experiments import choosing, complete_data
-from ..experiments.exposure_toys import Toy
 
 #: The recommenders whose reported values are plotted, and their short names.
 SHOWN = {
@@ -116,15 +115,6 @@ def texts(orders: Mapping[str, Frame], levels: Frame, crossings: pd.Series) -> T
     found["exact-crossing-least"] = f"{crossings.min():.0f}"
     found["exact-crossing-most"] = f"{crossings.max():.0f}"
     return found
-
-
-def toy_texts(toy: Toy, prefix: str) -> Texts:
-    """The fractions of a toy: `prefix`-better-exact is "2/5"."""
-    return {
-        f"{prefix}-{who}-{kind}": str(pair[place])
-        for kind, pair in toy.values.items()
-        for place, who in enumerate(("better", "worse"))
-    }
 
 
 def choice_texts(table: Frame, n_negatives: int = 100) -> Texts:

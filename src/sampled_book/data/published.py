@@ -63,13 +63,6 @@ def orders() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def best_baselines() -> pd.DataFrame:
-    """The best method other than the authors' own, in both halves, by data set and metric."""
-    baselines = pairs_of_halves().query("method != @OURS").set_index("method")
-    return baselines.groupby(["dataset", "metric"], sort=False)[["sampled", "all"]].idxmax(
-    ).reset_index()  # fmt: skip
-
-
 def settings(dataset: str) -> dict[str, Any]:
     """n_items, n_negatives and users of a data set of S3-Rec. A user's own items are not
     candidates, so their mean number is subtracted from the catalogue.

@@ -5,8 +5,6 @@ with a probability in proportion to its exposure; ten relevant items of each use
 and the held-out item is the next to come to light. Nothing but these items is drawn: the held-out
 item is averaged over all relevant items, each with its probability, and so are the negatives. All
 values follow from distributions of ranks.
-
-Cases that can be checked by hand are in :mod:`~sampled_book.experiments.exposure_toys`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics._validate import FloatArray, as_written
 
 from ..data.recommenders import ItemBased
-from .exposure_toys import depth
 from .reversals import reversed_pairs
 
 AT_RANDOM, BY_POPULARITY, FRONT_PAGE, OLD_LISTS = (
@@ -171,7 +168,7 @@ def values(
             ("exact", n - 1): float(found["held out"] @ exact),
         }
         for m, curve in sampled.items():
-            deep = metric(f"{name}@{depth(_DEPTH, n, m)}").vector(n)
+            deep = metric(f"{name}@{round(_DEPTH * (n - 1) / m)}").vector(n)
             row["sampled", m] = float(found["held out"] @ curve)
             row["deeper", m] = float(found["held out"] @ deep)
         rows[recommender] = row
