@@ -322,8 +322,7 @@ def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
     """Strengths, and from each to the next the share of pairs in order, averaged over groups.
 
     Shares are made to rise with the strength, and neighbours with the same share are joined. The
-    third number counts one more group, with all its pairs in the wrong order. So on average it is
-    at most the probability for a pair of a new group.
+    third number is the share of the worst group.
     """
     index = np.digitize(model.strengths(pairs), STRENGTHS) - 1
     table = pairs.assign(index=index, weight=weights_of(pairs))[index >= 0]
@@ -340,8 +339,8 @@ def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
     for level in np.unique(rising):
         joined = [place for place, other in zip(occupied, rising, strict=True) if other == level]
         by = _shares_by_group(table[table["index"].isin(joined)])
-        share, low = float(by.mean()), float(by.sum() / (by.size + 1.0))
         most = track_record.MOST
+        share, low = float(by.mean()), min(float(by.min()), most)
         steps.append((STRENGTHS[joined[0]], min(round(share, 3), most), np.floor(low * 1e3) / 1e3))
     return steps
 
@@ -503,18 +502,24 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
         "times as many candidates for some users as for others": np.array([1.0, most_times]),
         "candidates for each negative": estimates["n_items"] / estimates["n_negatives"],
     }
-    groups = {*estimates["group"]}
+    groups, calibrating = {*estimates["group"]}, estimates[~is_fitting(estimates)]
     return {
         "made_by": NAME,
         "data": sorted({*estimates["data"]}),
         "groups": len(groups),
-        "calibrating": len(groups - {*sources.FITTING_GROUPS}),
-        "recommenders": int(estimates.groupby("data")["recommender"].nunique().sum()),
+        "recommenders": _recommenders(estimates),
+        "calibrating": calibrating["group"].nunique(),
+        "calibrating_data": calibrating["data"].nunique(),
+        "calibrating_recommenders": _recommenders(calibrating),
         "neural": 0,
         "logs": len(estimates[LOG].drop_duplicates()),
         "scope": {key: _outwards(values, 1) for key, values in measured.items()},
         "metrics": metrics,
     }
+
+
+def _recommenders(estimates: pd.DataFrame) -> int:
+    return int(estimates.groupby("data")["recommender"].nunique().sum())
 
 
 def most_times_candidates(names: Sequence[str], folder: Path) -> float:

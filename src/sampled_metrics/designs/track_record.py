@@ -48,7 +48,7 @@ class Record(NamedTuple):
     that of the difference of two logarithms. `typical` is the multiple of the spread for a typical
     range, `decided` the least strength of a verdict, infinite if there is none.
     `odds` lists strengths and, from each of these on, the share of pairs in the order of their
-    estimates, and that share if one more source had all in the wrong order. `estimates`, `firsts`
+    estimates, averaged over sources, and that of the worst source. `estimates`, `firsts`
     and `exponents` are the smallest and largest values, `correlation` the largest correlation of
     users' values.
     """
@@ -124,34 +124,47 @@ def _stored() -> Mapping[str, Any]:
     return stored
 
 
+def sources() -> int:
+    """How many sources the figures rest on."""
+    return int(_stored()["calibrating"])
+
+
 def benchmark() -> str:
     """Whose track record it is: recommenders, data sets and sources, as counts."""
     stored = _stored()
     neural = f"{stored['neural']} of them neural" if stored["neural"] else "none of them neural"
     return (
-        f"{stored['recommenders']} recommenders, {neural}, on {len(stored['data'])} data sets from "
-        f"{stored['groups']} sources"
+        f"{stored['calibrating_recommenders']} recommenders, {neural}, on "
+        f"{stored['calibrating_data']} data sets from {stored['calibrating']} sources"
     )
 
 
-def typical_promise() -> str:
-    """What a typical range promises."""
+def _warrant(negatives: str) -> str:
+    """Named only for numbers of negatives, as printed, that were calibrated by themselves."""
+    by_negatives = next(iter(_stored()["metrics"].values()))["by_negatives"]
+    return " (theorem)" if negatives in {f"{int(m):,}" for m in by_negatives} else ""
+
+
+def typical_promise(negatives: str) -> str:
+    """What a typical range promises, with so many negatives for each user."""
     return (
         f"calibrated on a benchmark with known exact values ({benchmark()}). At most "
         f"{percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value for the "
-        "log's users, averaged over sources like the benchmark's (theorem)"
+        "log's users, averaged over sources like the benchmark's and over repeated calibrations"
+        f"{_warrant(negatives)}; those without a range count as right"
     )
 
 
-def verdict_promise(metric: Metric) -> str:
+def verdict_promise(metric: Metric, negatives: str) -> str:
     """What a verdict on a pair promises, and how often verdicts were wrong on sources left out."""
     observed = _stored()["metrics"][_recorded(metric)]["observed"]
     return (
         f"how often estimates that differed as clearly had the right order, on a benchmark with "
         f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
-        "wrong verdict by it, averaged over sources like the benchmark's (theorem). Of "
-        f"{observed['verdicts']:,} verdicts on sources left out of the calibration, "
-        f"{observed['wrong']:,} were wrong"
+        f"wrong verdict by it, averaged over sources like the benchmark's{_warrant(negatives)}. "
+        "Undecided pairs count as right there, so that of the verdicts perhaps twice as many are "
+        f"wrong. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, "
+        f"{observed['wrong']:,} were"
     )
 
 
@@ -305,9 +318,7 @@ def _written(number: float) -> str:
 def odds(record: Record, pair_strength: float) -> tuple[float, float]:
     """How often pairs of such strength were in the order of their estimates, by two counts.
 
-    An average over sources, and that average with one more source that has all pairs in the wrong
-    order. The second is, on average, at most the probability for a new source. Missing where no
-    share was calibrated.
+    An average over sources, and the worst source. Missing where no share was calibrated.
 
     >>> from types import SimpleNamespace
     >>> odds(SimpleNamespace(odds=((0.0, 0.6, 0.5), (1.5, 0.93, 0.85))), 1.7)

@@ -35,14 +35,14 @@ DEFINITIONS = {
     "metric where it has no bias. Its standard error leaves out its bias; the typical range "
     "allows for a bias as large as on the benchmark.",
     "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
-    "whose exact metrics are known: the line above the ranges says on which. If your data come "
-    "from a source like theirs, it holds the exact metric with probability 95%, on average over "
-    "sources. That is no promise for one source, for all rows of a log at once, or for a model "
-    "chosen because its result is high.",
+    "whose exact metrics are known: the line above the ranges says on which. At most 5% of "
+    "evaluations get a range that misses, on average over sources like theirs. That is no promise "
+    "for one source, for all rows of a log at once, or for a model chosen because its result is "
+    "high.",
     "probability": "By the track record: how often two recommenders whose estimates differ as "
     "clearly were in the order of their estimates, averaged over the benchmark's sources, at most "
-    "99%. The second number counts one more source, with all its pairs in the wrong order: it "
-    f"is what a new source may be taken to have. The benchmark has {benchmark()}.",
+    "99%. The second number is that of the worst source. The figures rest on "
+    f"{benchmark()}.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
     "interval": "All exact values that are consistent with the log under the assumption named, at "

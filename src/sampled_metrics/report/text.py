@@ -166,13 +166,15 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
             f"{are_for} are for the population that these users were drawn from"
         )
     rows = _of_metric(result.frame, metric_name)
+    negatives = str(result.source.get("negatives", "")).rpartition(",")[0]
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
-        lines.insert(0, f"typical: {record or track_record.typical_promise()}")
+        lines.insert(0, f"typical: {record or track_record.typical_promise(negatives)}")
     for name, part in result.by_metric().items() if isinstance(result, Comparison) else ():
         if part.frame["probability"].notna().any():
             scope = f" for {name}" if "metric" in rows else ""
-            lines.append(f"track record{scope}: {track_record.verdict_promise(metric(name))}")
+            promised = track_record.verdict_promise(metric(name), negatives)
+            lines.append(f"track record{scope}: {promised}")
     return lines
 
 
@@ -314,8 +316,8 @@ def _recorded(row: Mapping[Hashable, Any]) -> str:
             "of retrieval, none neural, on seven collections)"
         )
     return (
-        f"right in {share:.0f}% of such cases on the benchmark, {low:.0f}% if one more source had "
-        "every order wrong"
+        f"right in {share:.0f}% of such cases, averaged over {track_record.sources()} sources; "
+        f"{low:.0f}% at the worst"
     )
 
 
