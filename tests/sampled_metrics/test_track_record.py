@@ -43,7 +43,7 @@ def _small_record(monkeypatch):
     metrics = dict.fromkeys(("recall@3", "recall@10", "ndcg@10"), FITTED_RECORD)
     stored = {
         "scope": SCOPE, "metrics": metrics, "data": ["a", "b"], "groups": 2, "recommenders": 7,
-        "neural": 0,
+        "neural": 0, "calibrating": 2, "calibrating_data": 2, "calibrating_recommenders": 5,
     }  # fmt: skip
     monkeypatch.setattr(track_record, "_stored", lambda: stored)
 
@@ -269,7 +269,7 @@ def test_rows_hold_the_odds_and_ranges_of_their_estimates():
     promise = next(
         line for line in estimates.promises() if line.startswith("typical: calibrated on")
     )
-    assert "7 recommenders, none of them neural, on 2 data sets from 2 sources" in promise
+    assert "5 recommenders, none of them neural, on 2 data sets from 2 sources" in promise
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
     (a, r_a, b_a), (b, r_b, b_b) = cases
     gap = np.log(a / b) + 0.5 * (r_a - r_b) - 0.1 * (b_a - b_b)
@@ -333,7 +333,7 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
     (sentence,) = compared.sentences
     if not decides:
         assert (row.verdict, row.assumption, row.warrant) == (UNDECIDED, "", "")
-        hint = f": undecided; {ahead} leads, right in {given:.0%} of such cases on the benchmark, "
+        hint = f": undecided; {ahead} leads, right in {given:.0%} of such cases, averaged over 2 "
         assert (hint in sentence) == (given >= 0.8)
         assert sentence.startswith("A or B on NDCG@10: undecided")
     else:
@@ -341,14 +341,14 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
         assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
         assert np.isnan(row.steepness)
         assert sentence.startswith(
-            f"{row.verdict} on NDCG@10 (right in 97% of such cases on the benchmark, 90% if one "
-            "more source had every order wrong). "
+            f"{row.verdict} on NDCG@10 (right in 97% of such cases, averaged over 2 sources; 90% "
+            "at the worst). "
         )
         assert "To decide with 95% confidence, rank all items." in sentence
         promise = compared.promises()[-1]
         assert ". At most 5% of all pairs get a wrong verdict by it, averaged over" in promise
         assert promise.endswith(
-            ". Of 200 verdicts on sources left out of the calibration, 3 were wrong"
+            ". Of 200 verdicts on sources left out of the calibration, 3 were"
         )
         # A larger confidence leaves the probability, and takes the verdict.
         (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
