@@ -347,9 +347,7 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
         assert "To decide with 95% confidence, rank all items." in sentence
         promise = compared.promises()[-1]
         assert ". At most 5% of all pairs get a wrong verdict by it, averaged over" in promise
-        assert promise.endswith(
-            ". Of 200 verdicts on sources left out of the calibration, 3 were"
-        )
+        assert promise.endswith(". Of 200 verdicts on sources left out of the calibration, 3 were")
         # A larger confidence leaves the probability, and takes the verdict.
         (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
         assert (stricter.verdict, stricter.favoured, stricter.probability) == (
