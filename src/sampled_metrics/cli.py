@@ -273,7 +273,8 @@ def _opened(
     names = getattr(arguments, "metrics", None) or arguments.metric
     for name in [names] if isinstance(names, str) else names:
         metric(name)
-    is_run = any(getattr(arguments, name, None) for name in ("qrels", "corpus_size", "of_all"))
+    names_of_runs = ("qrels", "corpus_size", "of_all", "queries_are_documents")
+    is_run = any(getattr(arguments, name, None) for name in names_of_runs)
     log_files = files_of(arguments.log, any_suffix=is_run)
     inputs = [] if log_files is None else log_files.paths
     table_path, page_path = _table(arguments, files, inputs), None
@@ -308,9 +309,11 @@ def _run(arguments: argparse.Namespace) -> SubCorpus | TopLists:
     for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
+    options = _given(arguments, "corpus_size queries_are_documents")
     if arguments.of_all:
-        return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size, of_all=True)
-    return trec(arguments.log, arguments.qrels, corpus_size=arguments.corpus_size)
+        options["of_all"] = True
+    run: SubCorpus | TopLists = trec(arguments.log, arguments.qrels, **options)
+    return run
 
 
 def _log(arguments: argparse.Namespace) -> Log:

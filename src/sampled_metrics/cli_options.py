@@ -180,6 +180,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "for each query, one sub-corpus of the relevant documents and a sample of the others")
         add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
             "takes several sizes, and shows how a metric falls as the corpus grows")
+        add("--queries-are-documents", "queries are documents of the corpus, as in ArguAna and "
+            "Quora, and none is its own candidate", action=argparse.BooleanOptionalAction)
         _of_all_option(add)
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")

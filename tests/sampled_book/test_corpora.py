@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import sampled_metrics as sm
 from sampled_book.chapters import reduced_corpora
 from sampled_book.data import collections, retrieval
 from sampled_book.data.retrieval import Runs
 from sampled_book.experiments import corpora
-from sampled_metrics import metric
+from sampled_metrics import metric, readers
 from sampled_metrics.designs import one_sub_corpus
 from sampled_metrics.log import pooled
 from sampled_metrics.log.sub_corpus import Order
@@ -261,6 +262,29 @@ def test_thirteen_models_are_ranked_and_kept_for_the_next_call(tmp_path, monkeyp
     np.testing.assert_array_equal(kept.places, runs.places)
     np.testing.assert_array_equal(kept.top, runs.top)
     assert [list(r) for r in kept.relevant] == [list(r) for r in runs.relevant]
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["cisi", "lisa", "cystic_fibrosis"])
+def test_queries_and_documents_that_are_merely_numbered_alike_stay_apart(name):
+    collection, rng = collections.read(name), np.random.default_rng(5)
+    documents, queries = retrieval.counts(collection.documents, collection.queries)
+    scores = (queries @ retrieval.bm25(documents, 1.2, 0.75).T).toarray()
+    others = np.setdiff1d(np.arange(len(documents.indptr) - 1), np.concatenate(collection.relevant))
+    ranked = np.setdiff1d(
+        np.arange(scores.shape[1]), rng.choice(others, others.size * 3 // 4, False)
+    )
+    frames = []
+    for prefix in ("", "query "):
+        run = {
+            f"{prefix}{q + 1}": {str(d + 1): float(row[d]) for d in ranked}
+            for q, row in enumerate(scores)
+        }
+        qrels = dict(zip(run, ([str(d + 1) for d in r] for r in collection.relevant), strict=True))
+        corpus = readers.ranx(run, qrels, corpus_size=scores.shape[1])
+        assert corpus.own is None
+        frames.append(sm.estimate(corpus, ["ndcg@10"]).frame)
+    pd.testing.assert_frame_equal(*frames)
 
 
 @needs_data

@@ -344,15 +344,131 @@ def test_queries_ranked_within_blocks_are_named_and_estimated_without_ranges():
     for corpus_size in (n, 2 * n):
         with pytest.raises(ValueError, match=r"6 blocks of documents .* identification=False"):
             sm.readers.ranx(run, {q: q for q in run}, corpus_size=corpus_size)
-    cut_run = {q: dict(list(run[q].items())[: 10 + q % 2]) for q in run}
+    cut_run = {f"q{q}": dict(list(run[q].items())[: 10 + q % 2]) for q in run}
     with pytest.raises(ValueError, match="must rank the whole sub-corpus for each query, got 10"):
-        sm.readers.ranx(cut_run, {q: next(iter(cut_run[q])) for q in run} | {0: 0}, corpus_size=66)
+        sm.readers.ranx(cut_run, {q: next(iter(cut_run[q])) for q in cut_run}, corpus_size=66)
     rows = [(q, d, s, d == q) for q, values in run.items() for d, s in values.items()]
     frame = pd.DataFrame(rows, columns=["user", "item", "score", "relevant"])
     log = sm.read_log(sm.readers.from_scores(frame), n_items=n)
     estimate = sm.estimate(log, ["rr"], identification=False).frame["estimate"].item()
     ranks = (scores > scores.diagonal()[:, None]).sum(axis=1) + 1
     assert estimate == pytest.approx((1 / ranks).mean(), abs=0.03)
+
+
+def query_documents(seed, all_kept):
+    """Scores of 400 documents for the first 30, whose answers are the next 30, and those ranked.
+
+    Queries are kept, or drawn like any other document.
+    """
+    rng = np.random.default_rng(seed)
+    embedded = rng.normal(size=(400, 8))
+    embedded[30:60] = embedded[:30] + 0.9 * rng.normal(size=(30, 8))
+    scores = embedded[:30] @ embedded.T
+    np.fill_diagonal(scores, 99.0)
+    drawn = rng.choice(np.delete(np.arange(400), slice(0 if all_kept else 30, 60)), 90, False)
+    return scores, np.concatenate([np.arange(0 if all_kept else 30, 60), drawn])
+
+
+def runs_of(scores, ranked):
+    """The run with each query's own document, and without it, and the qrels."""
+    full = {f"d{q}": {f"d{d}": row[d] for d in ranked} for q, row in enumerate(scores)}
+    left = {q: {d: s for d, s in run.items() if d != q} for q, run in full.items()}
+    return full, left, {f"d{q}": f"d{q + 30}" for q in range(30)}
+
+
+@pytest.mark.parametrize("all_kept", [True, False])
+def test_queries_that_are_documents_are_no_candidates(all_kept):
+    scores, ranked = query_documents(3, all_kept)
+    full, left, qrels = runs_of(scores, ranked)
+    hint = "queries_are_documents=True"
+    with pytest.raises(ValueError, match="own id first in .*" + hint):
+        sm.readers.ranx(full, qrels, corpus_size=400)
+    with pytest.raises(ValueError, match="lacks the document with its own id.*" + hint):
+        sm.readers.ranx(left, qrels, corpus_size=400)
+    frames = []
+    for run in (full, left):
+        corpus = sm.readers.ranx(run, qrels, corpus_size=400, queries_are_documents=True)
+        assert corpus.n_kept == (60 if all_kept else 30)
+        frames.append(sm.estimate(corpus, ["rr", "auc"]).frame)
+    pd.testing.assert_frame_equal(*frames)
+    own = np.arange(400) == np.arange(30)[:, None]
+    above = (scores > scores[range(30), range(30, 60)][:, None]) & ~own
+    reported = frames[0].set_index("metric")["reported"]
+    assert reported["rr"] == pytest.approx((1 / (1 + above[:, ranked].sum(axis=1))).mean())
+    pool = (~own[:, ranked]).sum(axis=1) - 1
+    assert reported["auc"] == pytest.approx(1 - (above[:, ranked].sum(axis=1) / pool).mean())
+
+
+@pytest.mark.parametrize("all_kept", [True, False])
+def test_estimates_without_own_documents_are_unbiased(all_kept):
+    errors, misses = [], 0
+    for seed in range(40):
+        scores, ranked = query_documents(seed, all_kept)
+        corpus = sm.readers.ranx(
+            *runs_of(scores, ranked)[::2], corpus_size=400, queries_are_documents=True
+        )
+        above = (scores > scores[range(30), range(30, 60)][:, None]).sum(axis=1) - 1
+        row = sm.estimate(corpus, ["auc"]).frame.iloc[0]
+        exact = 1 - above.mean() / 398
+        errors.append(row["estimate"] - exact)
+        misses += not row["possible_low"] <= exact <= row["possible_high"]
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
+    assert misses <= 6
+
+
+def test_own_documents_that_are_drawn_change_the_sample_of_one_query():
+    """The mean over d of the estimate without document d, each by its definition."""
+    scores, ranked = query_documents(1, False)
+    corpus = sm.readers.ranx(
+        *runs_of(scores, ranked)[::2], corpus_size=400, queries_are_documents=True
+    )
+    found = evaluated(corpus, sm.metric("auc"))["system"]
+    drawn, exact = ranked[30:], []
+    for d in drawn:
+        values = []
+        for q, row in enumerate(scores):
+            sample = drawn[(drawn != d) & (drawn != q)]
+            kept_above = (row[30:60] > row[q + 30]).sum()
+            share = (row[sample] > row[q + 30]).mean()
+            values.append(1 - (kept_above + share * (400 - 30 - 1)) / 398)
+        exact.append(np.mean(values))
+    assert sum(drawn < 30) > 1
+    np.testing.assert_allclose(np.sort(found.by_document[:, 0]), np.sort(exact), atol=1e-12)
+
+
+def test_the_command_leaves_own_documents_out(tmp_path, capsys):
+    scores, ranked = query_documents(3, True)
+    full, _, qrels = runs_of(scores, ranked)
+    lines = [f"{q} Q0 {d} 0 {score} A" for q, run in full.items() for d, score in run.items()]
+    (tmp_path / "run").write_text("\n".join(lines))
+    (tmp_path / "qrels").write_text("\n".join(f"{q} 0 {d} 1" for q, d in qrels.items()))
+    files = [str(tmp_path / "run"), "--qrels", str(tmp_path / "qrels")]
+    options = ["--corpus-size", "400", "--metrics", "rr"]
+    assert main(["estimate", *files, *options]) == 2
+    assert "--queries-are-documents" in capsys.readouterr().err
+    assert main(["estimate", *files, *options, "--queries-are-documents"]) == 0
+    corpus = sm.readers.ranx(full, qrels, corpus_size=400, queries_are_documents=True)
+    assert sm.estimate(corpus, ["rr"]).frame["quote"].item() in capsys.readouterr().out
+    lists = ["--of-all", "--queries-are-documents", "--metrics", "rr"]  # of 149 documents each
+    assert main(["estimate", *files, *lists, "-o", str(tmp_path / "found.csv")]) == 0
+    reported = sm.estimate(corpus, ["rr"]).frame["reported"].item()
+    assert pd.read_csv(tmp_path / "found.csv")["reported"].item() == pytest.approx(reported)
+
+
+def test_ranks_that_contradict_a_uniform_sample_are_refused():
+    # The second document of each of 90 queries is its own, whose number no other query has.
+    rng, documents = np.random.default_rng(2), [f"d{d}" for d in range(400)]
+    judged = {f"d{q}": f"d{q + 90}" for q in range(90)}
+    run = {
+        q: dict(zip(documents, rng.normal(size=400), strict=True)) | {q: 99.0, right: 98.0}
+        for q, right in judged.items()
+    }
+    corpus = sm.readers.ranx(run, judged, corpus_size=1_000, queries_are_documents=False)
+    for act in (lambda: sm.estimate(corpus, ["ndcg@10"]), lambda: sm.estimate(corpus, ["auc"])):
+        with pytest.raises(ValueError, match=r"contradict a uniform .*queries_are_documents=True"):
+            act()
+    corpus = sm.readers.ranx(run, judged, corpus_size=1_000, queries_are_documents=True)
+    assert sm.estimate(corpus, ["rr"]).frame["reported"].item() == 1
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ s²/Q, is added, which counts the independent part of the sampling twice.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -162,7 +164,7 @@ def _times(gap: float, error: float, freedom: float, confidence: float) -> float
 def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dict[str, Evaluated]:
     """Each system on a metric."""
     shown = {
-        name: np.array([_reported(log, metric, orders) for orders in by_query])
+        name: np.array([_reported(log, metric, q, orders) for q, orders in enumerate(by_query)])
         for name, by_query in log.orders.items()
     }
     if log.n_sampled == log.n_others:  # the whole corpus was ranked: only the queries are a sample
@@ -181,17 +183,21 @@ def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dic
     for name, by_query in shown.items():
         every = [order for orders in log.orders[name] for order in orders]
         positions = np.unique(np.concatenate([order.position for order in every]))
-        made = cached_values(
-            metric,
-            log.n_others,
-            log.n_sampled - 1,
-            tuple(positions.tolist()),
-            len(log.queries),
-            _steepness(log, metric, log.orders[name]),
-            gamma,
+        made = partial(
+            _values,
+            metric=metric,
+            positions=tuple(positions.tolist()),
+            n_queries=len(log.queries),
+            steepness=_steepness(log, metric, log.orders[name]),
+            gamma=gamma,
         )
         found[name] = _without_each(log, metric, name, made, float(by_query.mean()))
     return found
+
+
+def _values(n_others: int, n_sampled: int, **options: Any) -> CorpusValues:
+    """Values for one document fewer than those sampled."""
+    return cached_values(n_others=n_others, n_sampled=n_sampled - 1, **options)
 
 
 def _steepness(log: SubCorpus, metric: Metric, by_query: list[list[Order]]) -> float:
@@ -232,26 +238,34 @@ def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatAr
     return np.full(gain.size, 1.0 / (pool * gain.size)), float(1.0 + place.mean() / pool)
 
 
-def _reported(log: SubCorpus, metric: Metric, orders: list[Order]) -> float:
-    parts = []
+def _reported(log: SubCorpus, metric: Metric, query: int, orders: list[Order]) -> float:
+    parts, is_ranked = [], log.own is not None and log.own[query] >= 0
     for order in orders:
-        factor, constant = _scaled(metric, order.gain, log.n_kept + log.n_sampled)
+        factor, constant = _scaled(metric, order.gain, log.n_kept + log.n_sampled - is_ranked)
         parts.append(constant + factor @ metric.unscaled(order.position + order.n_above))
     return float(np.mean(parts))
 
 
 def _without_each(
-    log: SubCorpus, metric: Metric, name: str, made: CorpusValues, reported: float
+    log: SubCorpus,
+    metric: Metric,
+    name: str,
+    values: Callable[[int, int], CorpusValues],
+    reported: float,
 ) -> Evaluated:
-    """A system by its values: only the relevant documents below d change without it."""
-    n_columns, n_queries = len(made.rows), len(log.queries)
+    """A system by its values: only the relevant documents below d change without it.
+
+    A query that is a sampled document itself has a sample of one document fewer, except without it.
+    """
+    n_columns, n_queries = 1 + 2 * _N_ENDS, len(log.queries)
     by_document = np.zeros((log.n_sampled, n_columns))
     by_query, floors = np.zeros((2, n_queries, n_columns))
-    last = made.rows.shape[2] - 1
     for q, orders in enumerate(log.orders[name]):
-        share = 1.0 / len(orders)
+        share, (n_others, n_sampled) = 1.0 / len(orders), log.without_own(q)
+        made, own = values(n_others, n_sampled), -1 if log.own is None else int(log.own[q])
+        last = made.rows.shape[2] - 1
         for order in orders:
-            factor, constant = _scaled(metric, order.gain, log.corpus_size)
+            factor, constant = _scaled(metric, order.gain, log.corpus_size - (log.own is not None))
             k = np.searchsorted(made.positions, order.position)
             # If all m are above a document, so are the others without any of them.
             kept = made.rows[:, k, np.minimum(order.n_above, last)].T
@@ -260,6 +274,10 @@ def _without_each(
             below = np.vstack([np.cumsum(changes[::-1], axis=0)[::-1], np.zeros(n_columns)])
             whole = constant + factor @ kept
             change = below[order.n_better]
+            if n_sampled < log.n_sampled:
+                rows = values(n_others, log.n_sampled).rows
+                above = np.minimum(order.n_above, rows.shape[2] - 1)
+                change[own] = constant + factor @ rows[:, k, above].T - whole
             by_document += share * (whole + change)
             by_query[q] += share * (whole + change.mean(axis=0))
             floors[q] += share * (made.variances[:, k] @ factor**2)

@@ -12,9 +12,11 @@ import pandas as pd
 
 from .. import _printed_ranges
 from .._confidence import LARGE_SAMPLE, NONE, UNDECIDED, Assumed
-from .._validate import as_written
+from .._validate import as_written, shortened
+from ..bounds.identification import REFUTED
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric
+from ..metrics import metric as parsed
 from ..results import Comparison, Estimates, table_of
 from .analysis import Analysis, Request
 from .jackknife import Evaluated, evaluated
@@ -104,6 +106,7 @@ class SubCorpusAnalysis(Analysis):
             raise ValueError(f"gamma must be a number in (0, 1], got {as_written(gamma)}")
 
     def estimates(self, *, progress: bool) -> Estimates:
+        self._check()
         log, rows = self.log, list[SubCorpusRow]()
         sizes = (log.corpus_size, *log.larger)
         for metric in self.request.metrics:
@@ -152,6 +155,19 @@ class SubCorpusAnalysis(Analysis):
             users=len(self.log.queries),
         )
 
+    def _check(self) -> None:
+        """Refuse ranks that no uniform sample has: RR below 0, or above its reported value."""
+        for name, system in evaluated(self.log, parsed("rr")).items():
+            low, high = system.range(1.0 - REFUTED, like=True)
+            if not system.is_exact and (high < 0.0 or low > system.reported):
+                hint = ", and whether queries are documents (queries_are_documents=True, or "
+                hint = "" if self.log.own is not None else hint + "--queries-are-documents)"
+                raise ValueError(
+                    f"the ranks of {shortened(name)} contradict a uniform sample of the documents "
+                    f"that were not kept (p-value about {REFUTED:g} at most): check corpus_size "
+                    f"and kept{hint}"
+                )
+
     def comparison(self, *, progress: bool) -> Comparison:
         log, (metric,) = self.log, self.request.metrics
         if log.larger:
@@ -159,6 +175,7 @@ class SubCorpusAnalysis(Analysis):
             raise ValueError(f"corpus_size must be one number to compare systems, got {sizes}")
         if len(log.systems) < 2:
             raise ValueError(f"there must be 2 systems or more, got {', '.join(log.systems)} alone")
+        self._check()
         systems = evaluated(log, metric, self.request.gamma)
         pairs = [*combinations(log.systems, 2)]
         # Bonferroni: the ranges of all pairs together.

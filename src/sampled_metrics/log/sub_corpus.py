@@ -55,6 +55,9 @@ class SubCorpus:
         What the reader left out, and whether the sample looks like a pool.
     larger : tuple of int
         Further sizes of the corpus, in order, to estimate metrics for.
+    own : ndarray of int, optional
+        If queries are documents, and so no candidates of their own: the place of each among the
+        sampled documents, `n_sampled` if it was kept, or -1 if it was not ranked.
     """
 
     corpus_size: int
@@ -64,6 +67,7 @@ class SubCorpus:
     orders: Mapping[str, list[list[Order]]] = field(repr=False)
     notes: tuple[str, ...] = ()
     larger: tuple[int, ...] = ()
+    own: IntArray | None = field(default=None, repr=False)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -74,6 +78,12 @@ class SubCorpus:
         """Documents of the corpus that the sample was drawn from."""
         return self.corpus_size - self.n_kept
 
+    def without_own(self, query: int) -> tuple[int, int]:
+        """`n_others` and `n_sampled` of a query, without the query itself."""
+        if self.own is None or self.own[query] == self.n_sampled:
+            return self.n_others, self.n_sampled
+        return self.n_others - 1, self.n_sampled - int(self.own[query] >= 0)
+
 
 def sub_corpus(
     rows: pd.DataFrame,
@@ -81,6 +91,7 @@ def sub_corpus(
     corpus_size: int | Sequence[int],
     kept: Collection[object],
     source: str,
+    queries_are_documents: bool | None = None,
 ) -> SubCorpus:
     """The runs of `rows`, checked to rank one sub-corpus for every query.
 
@@ -93,9 +104,12 @@ def sub_corpus(
     codes, documents = pd.factorize(rows["document"])
     size, *larger = _corpus_sizes(corpus_size, len(documents), source)
     queries = pd.unique(rows["query"])
-    _check_lists(rows.assign(document=codes), [size, *larger], len(documents), source)
+    place_of = dict(zip(map(str, documents), range(len(documents)), strict=True))
+    own = np.array([place_of.get(str(query), -1) for query in queries])
+    own = own if queries_are_documents else np.full_like(own, -1)
+    _check_lists(rows.assign(document=codes), [size, *larger], own, documents, source)
     _check_answered(queries, relevant, source)
-    is_kept = _is_kept(documents, relevant, kept, source)
+    is_kept = _is_kept(documents, relevant, kept, own, source)
     is_answered = relevant["query"].isin(queries)
     gains = _gains(relevant[is_answered], documents, source)
     orders = {}
@@ -110,8 +124,8 @@ def sub_corpus(
         code, score = run["document"].to_numpy(), run["score"].to_numpy()
         orders[str(name)] = [
             _orders(
-                _scores(code[by_query[q]], score[by_query[q]], documents, q, source),
-                is_kept, *gains[q], i,
+                _scores(code[by_query[q]], score[by_query[q]], documents, own[i], q, source),
+                is_kept, own[i], *gains[q], i,
             )
             for i, q in enumerate(queries)
         ]  # fmt: skip
@@ -123,7 +137,48 @@ def sub_corpus(
     notes = (note,) * bool(left_out)
     notes += (pooled.NOTE.format(excess, pooled.LIMIT),) * (excess > pooled.LIMIT)
     names = tuple(map(str, queries))
-    return SubCorpus(size, n_kept, n_sampled, names, orders, notes, tuple(larger))
+    own_sampled = np.append((np.cumsum(~is_kept) - 1) * ~is_kept + n_sampled * is_kept, -1)[own]
+    return SubCorpus(
+        size,
+        n_kept,
+        n_sampled,
+        names,
+        orders,
+        notes,
+        tuple(larger),
+        own_sampled if queries_are_documents else None,
+    )
+
+
+def without_own(
+    rows: pd.DataFrame, judged: pd.DataFrame, queries_are_documents: bool | None, source: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Runs and judgements, without those of a query as its own document if queries are documents.
+
+    If nobody says whether they are, runs are refused that mostly begin with the query's own id.
+    Equal ids alone say nothing: queries and documents may both be numbered from 1, or a query may
+    have the number of its answer.
+    """
+    is_own, is_own_judged = (
+        np.asarray(table["query"].astype(str)) == np.asarray(table["document"].astype(str))
+        for table in (rows, judged)
+    )
+    if queries_are_documents:
+        return rows[~is_own], judged[~is_own_judged]
+    if queries_are_documents is not None:
+        return rows, judged
+    answered = judged.loc[is_own_judged & (judged["rel"] > 0), "query"].astype(str)
+    is_own &= ~np.asarray(rows["query"].astype(str).isin(answered))
+    best = rows.groupby(["system", "query"], sort=False, observed=True)["score"].transform("max")
+    n_first = int((is_own & (rows["score"] == best)).sum())
+    if n_first > 1 and 2 * n_first > is_own.sum():
+        raise ValueError(
+            f"{source} ranks the document with the query's own id first in {n_first:,} of the "
+            f"{is_own.sum():,} lists that hold it: if queries are documents of the corpus, say "
+            "queries_are_documents=True (--queries-are-documents), so that none is its own "
+            "candidate; else say False (--no-queries-are-documents)"
+        )
+    return rows, judged
 
 
 def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: str) -> list[int]:
@@ -140,10 +195,13 @@ def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: st
     return sizes
 
 
-def _check_lists(rows: pd.DataFrame, sizes: list[int], n_documents: int, source: str) -> None:
+def _check_lists(
+    rows: pd.DataFrame, sizes: list[int], own: IntArray, documents: pd.Index, source: str
+) -> None:
     """Refuse runs that rank the whole corpus, or an own block of documents for some queries."""
+    n_documents, n_systems = len(documents), rows["system"].nunique()
     lists = rows.groupby(["system", "query"], sort=False, observed=True)["document"]
-    if len(rows) == lists.ngroups * n_documents:
+    if len(rows) == n_systems * int((n_documents - (own >= 0)).sum()):
         if sizes == [n_documents]:
             raise ValueError(
                 f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with "
@@ -173,10 +231,18 @@ def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
 
 
 def _is_kept(
-    documents: pd.Index, relevant: pd.DataFrame, kept: Collection[object], source: str
+    documents: pd.Index,
+    relevant: pd.DataFrame,
+    kept: Collection[object],
+    own: IntArray,
+    source: str,
 ) -> np.ndarray:
-    """Which documents of the sub-corpus were kept on purpose; the others are the sample."""
+    """Which documents of the sub-corpus were kept on purpose; the others are the sample.
+
+    Queries that are documents were kept if all are there; otherwise they were drawn like others.
+    """
     is_kept = documents.isin(relevant["document"]) | documents.isin(list(kept))
+    is_kept[own[own >= 0]] |= bool((own >= 0).all())
     absent = [document for document in kept if document not in documents]
     if absent:
         raise ValueError(
@@ -184,7 +250,7 @@ def _is_kept(
             "does not rank"
         )
     n_kept, n_relevant = int(is_kept.sum()), relevant["document"].nunique()
-    if len(documents) - n_kept < 2:
+    if len(documents) - n_kept - bool((~is_kept[own[own >= 0]]).any()) < 2:
         raise ValueError(
             f"the sub-corpus must hold at least 2 sampled documents, got {len(documents) - n_kept} "
             f"beside {n_kept:,} that were kept on purpose ({n_relevant:,} of them relevant to a "
@@ -216,10 +282,11 @@ def _gains(
 
 
 def _scores(
-    code: IntArray, score: FloatArray, documents: pd.Index, query: object, source: str
+    code: IntArray, score: FloatArray, documents: pd.Index, own: int, query: object, source: str
 ) -> FloatArray:
-    """The scores of all documents for a query."""
+    """The scores of all documents for a query; any for the query itself, with the place `own`."""
     counts = np.bincount(code, minlength=len(documents))
+    counts[own] += own >= 0
     if (counts > 1).any():
         raise ValueError(
             f"a document must have one score for a query, got document "
@@ -227,6 +294,12 @@ def _scores(
             f"{source}"
         )
     if (counts == 0).any():
+        if str(query) in map(str, documents[counts == 0]) and (counts == 0).sum() == 1:
+            raise ValueError(
+                f"{source} must rank the whole sub-corpus for each query, but query "
+                f"{_name(query)} lacks the document with its own id: if queries are documents of "
+                "the corpus, say queries_are_documents=True, or --queries-are-documents"
+            )
         raise ValueError(
             f"{source} must rank the whole sub-corpus for each query, got {code.size:,} of its "
             f"{len(documents):,} documents for query {_name(query)}: of a run that was cut at k "
@@ -235,21 +308,30 @@ def _scores(
             "sentence-transformers: map_at_k=[len(corpus)]). If each list holds the first "
             "documents of the whole corpus, say of_all=True, or --of-all"
         )
-    scores = np.empty(len(documents), dtype=score.dtype)
+    scores = np.full(len(documents), score[0])
     scores[code] = score
     return scores
 
 
 def _orders(
-    scores: FloatArray, is_kept: np.ndarray, relevant: IntArray, gain: FloatArray, seed: int
+    scores: FloatArray,
+    is_kept: np.ndarray,
+    own: int,
+    relevant: IntArray,
+    gain: FloatArray,
+    seed: int,
 ) -> list[Order]:
-    """One order of the documents, or `N_ORDERS` if a relevant document is tied."""
+    """One order of the documents, or `N_ORDERS` if a relevant document is tied.
+
+    The query itself, with the place `own` unless that is -1, is no candidate and comes last.
+    """
+    is_own = np.arange(scores.size) == own
     is_tied = any((scores == scores[place]).sum() > 1 for place in relevant)
     # Rotated keys: in the orders together each document takes its turn at all places of a tie.
     key = np.random.default_rng(seed).random(scores.size) if is_tied else np.zeros(scores.size)
     n_orders, orders = N_ORDERS if is_tied else 1, []
     for i in range(n_orders):
-        order = np.lexsort(((key + i / n_orders) % 1.0, -scores))
+        order = np.lexsort(((key + i / n_orders) % 1.0, -scores, is_own))
         rank = np.empty(order.size, dtype=np.int64)
         rank[order] = np.arange(order.size)
         kept_above = np.cumsum(is_kept[order]) - is_kept[order]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._validate import shortened
 from ..log.query_values import TopLists, top_lists
-from ..log.sub_corpus import SubCorpus, sub_corpus
+from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
 from .candidates import judged_run, real_column
 from .trec import QUERY
 
@@ -27,6 +27,7 @@ def ranx(
     recommender: str | None = None,
     corpus_size: int | Sequence[int],
     kept: Collection[object] = (),
+    queries_are_documents: bool | None = None,
 ) -> SubCorpus: ...
 
 
@@ -43,6 +44,7 @@ def ranx(
     recommender: str | None = None,
     corpus_size: int | Sequence[int] | None = None,
     kept: Collection[object] = (),
+    queries_are_documents: bool | None = None,
     of_all: bool = False,
 ) -> pd.DataFrame | SubCorpus | TopLists:
     """Read a ``Run`` and ``Qrels`` of the library ranx.
@@ -59,7 +61,7 @@ def ranx(
         relevant, may stand for a mapping.
     recommender : str, optional
         By default the run's name.
-    corpus_size, kept, of_all : optional
+    corpus_size, kept, queries_are_documents, of_all : optional
         As for :func:`trec`, if the runs rank one sub-corpus for all queries, or list the first
         documents of the whole corpus.
 
@@ -95,10 +97,11 @@ def ranx(
     """
     if corpus_size is not None or of_all:
         rows, judged = _runs(run, qrels, recommender)
+        rows, judged = without_own(rows, judged, queries_are_documents, "run")
         if of_all:
             return top_lists(rows, judged, "run", corpus_size)
         assert corpus_size is not None
-        return sub_corpus(rows, judged, corpus_size, kept, "run")
+        return sub_corpus(rows, judged, corpus_size, kept, "run", queries_are_documents)
     rows = _nested(run, "run", "score")
     rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
     judged = _nested(qrels, "qrels", "relevance")

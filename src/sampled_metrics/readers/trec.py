@@ -20,7 +20,7 @@ from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
 from ..log.query_values import TopLists, top_lists
 from ..log.sources import files
-from ..log.sub_corpus import SubCorpus, sub_corpus
+from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
 from .candidates import KEY, judged_run, real_column
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def trec(
     *,
     corpus_size: int | Sequence[int],
     kept: Collection[str] = (),
+    queries_are_documents: bool | None = None,
 ) -> SubCorpus: ...
 
 
@@ -53,6 +54,7 @@ def trec(
     qrels: str | Path,
     *,
     corpus_size: int | Sequence[int] | None = None,
+    queries_are_documents: bool | None = None,
     of_all: Literal[True],
 ) -> TopLists: ...
 
@@ -63,6 +65,7 @@ def trec(
     *,
     corpus_size: int | Sequence[int] | None = None,
     kept: Collection[str] = (),
+    queries_are_documents: bool | None = None,
     of_all: bool = False,
 ) -> pd.DataFrame | SubCorpus | TopLists:
     """Read a run and relevance judgements in the text formats of TREC.
@@ -80,13 +83,14 @@ def trec(
         was not judged.
     corpus_size : int or sequence of int, optional
         Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
-        document that is relevant to some query, and a uniform sample of the others. Each query must
-        have all of its documents. With several sizes :func:`~sampled_metrics.estimate` has a row
-        for each, so that one sees how a metric falls as the corpus grows. The smallest may be the
-        number of documents that were ranked.
+        document that is relevant to some query, and a uniform sample of the others. With several
+        sizes, of which the smallest may be the number of documents that were ranked,
+        :func:`~sampled_metrics.estimate` has a row for each.
     kept : collection of str
         With `corpus_size`, documents of the sub-corpus that were kept on purpose although they are
         relevant to no query, such as judged ones. All others count as sampled.
+    queries_are_documents : bool, optional
+        Whether the document with a query's own id is the query (ArguAna, Quora), and no candidate.
     of_all : bool, optional
         Whether lists are cut from the whole corpus: metrics up to their end are exact.
 
@@ -102,8 +106,7 @@ def trec(
     ValueError
         If a file cannot be read, a line has other fields, a score or rel is not a number, a
         document appears twice, or a relevant document is not in the run. With `corpus_size` also
-        if it does not exceed the documents of the run, a query lacks documents or has no relevant
-        one, or `kept` holds others.
+        if a query lacks documents or has no relevant one, or most lists begin with its own id.
 
     Warns
     -----
@@ -133,10 +136,11 @@ def trec(
     rows["score"] = real_column(rows, "score", source)
     rows = rows.astype(dict.fromkeys(KEY, str)).rename(columns=QUERY)
     judged = judged.astype({"user": str, "item": str}).rename(columns=QUERY)
+    rows, judged = without_own(rows, judged, queries_are_documents, source)
     if of_all:
         return top_lists(rows, judged, source, corpus_size)
     assert corpus_size is not None
-    return sub_corpus(rows, judged, corpus_size, kept, source)
+    return sub_corpus(rows, judged, corpus_size, kept, source, queries_are_documents)
 
 
 def versions(runs: Mapping[str, str | Path], qrels: str | Path) -> TopLists:
