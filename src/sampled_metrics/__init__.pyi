@@ -42,7 +42,6 @@ from .log.read import read_log as read_log
 from .metrics import Metric as Metric
 from .metrics import metric as metric
 from .planning import plan as plan
-from .protocol import Adaptive as Adaptive
 from .protocol import Protocol as Protocol
 from .published_tables import published as published
 from .ranking.exact import exact_ranks as exact_ranks

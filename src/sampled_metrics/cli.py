@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from .log.compact import Log
     from .log.query_values import TopLists
     from .log.sub_corpus import SubCorpus
-    from .protocol import Adaptive
     from .results import Result
 
 _LONGEST = 1_000  # characters of an error or a warning
@@ -305,7 +304,7 @@ def _run(arguments: argparse.Namespace) -> SubCorpus | TopLists:
             "--corpus-size is missing: say how many documents the corpus has if the run ranks a "
             "sub-corpus, or --of-all if it lists the first documents of the whole corpus"
         )
-    names = "n_items n_negatives replacement adaptive first_rank by"
+    names = "n_items n_negatives replacement first_rank by"
     for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
@@ -328,9 +327,6 @@ def _log(arguments: argparse.Namespace) -> Log:
     options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.command != "plan":
         options["by"] = arguments.by
-    if arguments.adaptive:
-        options |= {"replacement": None, "protocol": _design(arguments)}
-        return read_log(source, **options)
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
@@ -353,15 +349,6 @@ def _source(path: str, arguments: argparse.Namespace) -> Any:
     for note in notes:
         warnings.warn(f"{path}: {note}", stacklevel=2)
     return frame
-
-
-def _design(arguments: argparse.Namespace) -> Adaptive:
-    from .protocol import Adaptive
-
-    for name, flag in (("n_items", "--n-items"), ("replacement", "--replacement")):
-        if getattr(arguments, name) is None:
-            raise ValueError(f"{flag} is missing: a log of an adaptive design is read with it")
-    return Adaptive(arguments.n_items, *arguments.adaptive, replacement=arguments.replacement)
 
 
 def _table(

@@ -42,12 +42,9 @@ def add_option(
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
     An option with a one-letter metavar is a whole number; P (confidence) is
-    real. Two words are two whole numbers.
+    real.
     """
     flag, _, metavar = name.partition(" ")
-    if " " in metavar:
-        parser.add_argument(flag, help=help_text, nargs=2, metavar=(*metavar.split(),), type=_whole)
-        return
     if metavar.endswith("..."):
         metavar, options = metavar.removesuffix("..."), options | {"nargs": "+"}
     if metavar:
@@ -186,8 +183,6 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
     _design_options(add)
-    add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
-        "while none was above the item: the log says in n_negatives how many they were in the end")
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "

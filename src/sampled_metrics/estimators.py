@@ -24,7 +24,7 @@ from .numerics.distributions import log_hypergeometric
 from .numerics.least_squares import IllConditionedError as IllConditionedError
 from .numerics.least_squares import System, WeightedRows
 from .numerics.quadrature import MARGIN, all_ranks
-from .protocol import Design, Protocol, fixed, one_size
+from .protocol import Protocol, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -39,18 +39,17 @@ _WIDE, _RARE = 200, 70.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimator:
-    """A value for each outcome, judged under the protocol that produced the outcome.
+    """A value for each sampled rank, judged under the protocol that produced it.
 
     Attributes
     ----------
     metric : Metric
         What it estimates.
-    protocol : Protocol or Adaptive
+    protocol : Protocol
         How negatives are sampled.
-    values : ndarray of float, shape (n_outcomes,) or (n_positions, n_outcomes)
-        What it reports when 0, 1, ..., m sampled negatives are above the item, or for each of
-        :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`. With several relevant items
-        there is a row for each position among them, to be summed over the items.
+    values : ndarray of float, shape (m + 1,) or (n_relevant, m + 1)
+        What it reports when 0, 1, ..., m sampled negatives are above the item. With several
+        relevant items there is a row for each position among them, to be summed over the items.
     name : str
 
     See Also
@@ -66,13 +65,13 @@ class Estimator:
     """
 
     metric: Metric
-    protocol: Design
+    protocol: Protocol
     values: FloatArray
     name: str = "custom"
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=float)
-        columns, positions = self.protocol.n_outcomes, self.protocol.n_positions
+        columns, positions = self.protocol.n_outcomes, self.protocol.n_relevant
         expected = (columns,) if positions == 1 else (positions, columns)
         if values.shape != expected:
             raise ValueError(f"values must have shape {expected}, got {values.shape}")
@@ -92,21 +91,20 @@ class Estimator:
     def _key(self) -> tuple[object, ...]:
         return self.name, self.metric, self.protocol, self.values.tobytes()
 
-    def __call__(self, outcomes: ArrayLike, position: ArrayLike = 1) -> FloatArray:
-        """Reported value for each outcome.
+    def __call__(self, sampled_ranks: ArrayLike, position: ArrayLike = 1) -> FloatArray:
+        """Reported value for each sampled rank.
 
         Parameters
         ----------
-        outcomes : array_like of int, shape (...)
-            Sampled ranks, in [position, position + m]; of an adaptive design the numbers that
-            :meth:`Adaptive.places <sampled_metrics.Adaptive.places>` gives to outcomes.
+        sampled_ranks : array_like of int, shape (...)
+            In [position, position + m].
         position : int or array_like of int
             As for :meth:`expected`.
 
         Raises
         ------
         ValueError
-            If there is no such outcome.
+            If there is no such sampled rank.
 
         Examples
         --------
@@ -115,12 +113,11 @@ class Estimator:
         array([1. , 0.5, 0.2])
         """
 
-        def report(position_outcomes: ArrayLike, j: int) -> FloatArray:
-            row, low = self._row(j), self.protocol.first_outcome + j - 1
-            name = "sampled_ranks" if self.protocol.first_outcome else "outcomes"
-            return np.asarray(row[integers(position_outcomes, name, low, low + row.size - 1) - low])
+        def report(ranks: ArrayLike, j: int) -> FloatArray:
+            row = self._row(j)
+            return np.asarray(row[integers(ranks, "sampled_ranks", j, j + row.size - 1) - j])
 
-        return _by_position(report, outcomes, position)
+        return _by_position(report, sampled_ranks, position)
 
     def expected(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact expectation at each true rank: P M-hat (krichene2020, eq. 16).
@@ -152,8 +149,7 @@ class Estimator:
 
     def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
         row, protocol = self._row(j), self.protocol
-        wide = row.size > _WIDE and row.all()
-        if wide and isinstance(protocol, Protocol) and protocol.uniform:
+        if row.size > _WIDE and row.all() and protocol.uniform:
             return _over_likely(protocol, rank, j, row)
         reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
         return self._joined([rows @ row[:reach] for rows in protocol.blocks(rank, j, reach)], rank)
@@ -187,13 +183,12 @@ class Estimator:
         >>> est.bias([1, 100]).round(6)
         array([0., 1.])
         """
-        expected = self.expected(rank, position)
-        return expected - self.protocol.exact_term(
-            self.metric, np.asarray(rank), np.asarray(position)
-        )
+        relevant, items = self.protocol.n_relevant, np.asarray(self.protocol.n_items)
+        exact = self.metric.smooth_term(np.asarray(rank), np.asarray(position), relevant, items)
+        return self.expected(rank, position) - exact
 
     def _row(self, position: int) -> FloatArray:
-        j = integer(position, "position", 1, self.protocol.n_positions)
+        j = integer(position, "position", 1, self.protocol.n_relevant)
         return self.values if self.values.ndim == 1 else self.values[j - 1]
 
     def _joined(self, parts: list[FloatArray], rank: ArrayLike) -> FloatArray:
@@ -240,7 +235,7 @@ class _Naive(Estimator):
     """The naive estimator, with closed forms of its expectation."""
 
     def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
-        protocol = fixed(self.protocol, "naive")
+        protocol = self.protocol
         if not protocol.uniform:
             return super()._expected(rank, j)
         if self.metric.linear:
@@ -280,7 +275,7 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     >>> est.expected([100]).round(4), metric("ap")([100])
     (array([0.6366]), array([0.01]))
     """
-    metric, protocol = parsed(metric), fixed(protocol, "the naive estimator")
+    metric = parsed(metric)
     m, n_relevant = protocol.n_negatives, protocol.n_relevant
     j = np.arange(1, n_relevant + 1)[:, np.newaxis]
     values = metric.term(np.arange(m + 1) + j, j, n_relevant, m + n_relevant)
@@ -363,7 +358,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
-    n_items, m = one_size(fixed(protocol, "a rank estimate")), protocol.n_negatives
+    n_items, m = one_size(protocol), protocol.n_negatives
     n_relevant = protocol.n_relevant
     floor_above, remainder = np.divmod(np.arange(m + 1, dtype=np.int64) * (n_items - n_relevant), m)
     rows = []
@@ -378,7 +373,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     return Estimator(metric, protocol, _stacked(rows), f"rank estimate, {rounding}")
 
 
-def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> Estimator:
+def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) -> Estimator:
     """The estimator with the least squared bias on average over a prior (krichene2020, eqs 21-23).
 
     Parameters
@@ -389,7 +384,7 @@ def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> E
     prior : None, array_like of float, shape (n,), or mapping of int to float, optional
         Probabilities of the true ranks: uniform if None; one for each rank; or those of the
         ranks that have any. With several relevant items a rank counts only the
-        irrelevant items that negatives are drawn from: it runs over ``1..n - n_positions + 1``.
+        irrelevant items that negatives are drawn from: it runs over ``1..n - n_relevant + 1``.
 
     Returns
     -------
@@ -423,7 +418,7 @@ def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> E
 
 
 def bias_variance(
-    metric: Metric | str, protocol: Design, gamma: float, prior: Prior = None
+    metric: Metric | str, protocol: Protocol, gamma: float, prior: Prior = None
 ) -> Estimator:
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
@@ -436,7 +431,7 @@ def bias_variance(
     Parameters
     ----------
     metric : Metric or str
-    protocol : Protocol or Adaptive
+    protocol : Protocol
         With one catalogue size.
     gamma : float
         Weight of the variance, at least 0 and finite.
@@ -470,7 +465,7 @@ def bias_variance(
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
         raise ValueError(f"gamma must be a finite number >= 0, got {as_written(gamma)}")
     name = f"bias-variance, gamma {gamma:g}"
-    if prior is None and isinstance(protocol, Protocol) and protocol.whole:
+    if prior is None and protocol.whole:
         return Estimator(metric, protocol, naive(metric, protocol).values, name)
     groups = _systems(metric, protocol, _checked_prior(prior, protocol))
     rows = [row for group in groups for row in least_squares.solve(group, float(gamma))]
@@ -515,7 +510,7 @@ def monotone(
     >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
     (True, 0.0)
     """
-    metric, protocol = parsed(metric), fixed(protocol, "a monotone estimator")
+    metric = parsed(metric)
     name = "monotone, non-negative" if nonnegative else "monotone"
     if prior is None and protocol.whole:
         return Estimator(metric, protocol, naive(metric, protocol).values, name)
@@ -636,10 +631,10 @@ def _stacked(rows: list[FloatArray]) -> FloatArray:
 
 
 @lru_cache(maxsize=16)
-def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[list[System]]:
+def _systems(metric: Metric, protocol: Protocol, prior: _Points | None) -> list[list[System]]:
     """The least-squares problem of each position, in groups that share their nodes."""
     n_ranks, m = int(protocol.pool) + 1, protocol.n_negatives
-    positions = np.arange(1, protocol.n_positions + 1)
+    positions = np.arange(1, protocol.n_relevant + 1)
     cuts = np.zeros_like(positions) if metric.k is None else np.maximum(metric.k + 1 - positions, 0)
     # Ranks near both ends are summed exactly, so that a jump there needs no break.
     is_near_end = (cuts <= m + MARGIN) | (cuts >= n_ranks - (m + MARGIN))
@@ -647,13 +642,17 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
     groups = []
     for group_positions in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
         rows = _weighted(protocol, prior or int(cuts[group_positions[0] - 1]))
-        targets = [protocol.exact_term(metric, rows.nodes + (j - 1), j) for j in group_positions]
+        items = np.asarray(protocol.n_items)
+        targets = [
+            metric.smooth_term(rows.nodes + (j - 1), j, protocol.n_relevant, items)
+            for j in group_positions
+        ]
         groups.append([System(rows, target) for target in targets])
     return groups
 
 
 @lru_cache(maxsize=16)
-def _weighted(protocol: Design, prior: _Points | int) -> WeightedRows:
+def _weighted(protocol: Protocol, prior: _Points | int) -> WeightedRows:
     """P over a prior, or over uniform ranks with a jump of the metric after rank `prior`."""
     if isinstance(prior, int):
         n_ranks = int(protocol.pool) + 1
@@ -668,9 +667,9 @@ def _forget() -> None:
     _weighted.cache_clear()
 
 
-def _checked_prior(prior: Prior, protocol: Design) -> _Points | None:
+def _checked_prior(prior: Prior, protocol: Protocol) -> _Points | None:
     """The ranks with positive probability in order, with these probabilities; None for None."""
-    n_ranks = one_size(protocol) - protocol.n_positions + 1
+    n_ranks = one_size(protocol) - protocol.n_relevant + 1
     if prior is None:
         return None
     if isinstance(prior, Mapping):

@@ -33,7 +33,7 @@ from .log.sub_corpus import SubCorpus
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
-from .protocol import Adaptive, Design, Protocol, thinned_counts
+from .protocol import Protocol, thinned_counts
 from .results import Plan, source_of, table_of
 from .verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 
@@ -222,9 +222,6 @@ def _from_log(
             f"users have {n_negatives:,} to {largest:,} negatives: true ranks are fitted to "
             f"{n_negatives:,} of each, and the plan is for as many"
         )
-    if isinstance(log.protocol, Adaptive):
-        n_negatives = round(float(np.average(rows["n_negatives"], weights=rows["count"])))
-        note = f"the plan is for {n_negatives:,} negatives, as many as the log has on average"
     protocol = Protocol(n_items, n_negatives, replacement=log.replacement)
     return fitted(log, n_items, progress=progress), protocol, (note,) if note else ()
 
@@ -233,7 +230,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     """The maximum-entropy distribution of true ranks of each recommender of a log.
 
     If users differ in the number of negatives, the fit is for the smallest number: a random subset
-    of a user's negatives is a sample, too. Outcomes of an adaptive design are fitted as they are.
+    of a user's negatives is a sample, too.
     """
     if not log.protocol.uniform:
         raise ValueError(
@@ -246,16 +243,10 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
             "a plan needs one relevant item for each user, and this log has users with "
             f"{int(rows['n_relevant'].max())}"
         )
-    design = log.protocol
-    if isinstance(design, Adaptive):
-        outcomes = design.places(rows["n_negatives"], rows["n_better"])
-        rows = rows.assign(n_better=outcomes, n_negatives=design.most)
     negatives = min(int(rows["n_negatives"].min()), MOST_NEGATIVES)
     min_items = 2 if log.replacement else negatives + 1
     n_items = integer(n_items, "n_items", min_items)
-    protocol: Design = Protocol(n_items, negatives, replacement=log.replacement)
-    if isinstance(design, Adaptive):
-        protocol = replace(design, n_items=n_items)
+    protocol = Protocol(n_items, negatives, replacement=log.replacement)
     distributions = {}
     for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
         counts = np.zeros(negatives + 1)

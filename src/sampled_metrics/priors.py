@@ -21,7 +21,7 @@ from ._validate import FloatArray, IntArray, as_intp, as_written
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
-from .protocol import Adaptive, Design, Protocol, one_size
+from .protocol import Protocol, one_size
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
@@ -76,7 +76,7 @@ class FittedPrior:
 
 
 @one_thread
-def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
+def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
     """The distribution of true ranks under which the observed sampled ranks are the most likely.
 
     The likelihood is concave in the distribution, and the best one has at most m + 1 ranks. Each
@@ -87,9 +87,8 @@ def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
     Parameters
     ----------
     counts : array_like of float, shape (m + 1,)
-        Users with 0, 1, ..., m sampled negatives above the item, or with each of
-        :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`; they may be fractions.
-    protocol : Protocol or Adaptive
+        Users with 0, 1, ..., m sampled negatives above the item; they may be fractions.
+    protocol : Protocol
         With one catalogue size. With several relevant items the counts are those of any one of
         them, and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
 
@@ -194,7 +193,7 @@ def _newton(
 
 @one_thread
 def maximum_entropy(
-    counts: ArrayLike, protocol: Design, weight: float | None = None
+    counts: ArrayLike, protocol: Protocol, weight: float | None = None
 ) -> FittedPrior:
     r"""The most even distribution of true ranks that still makes the sampled ranks likely.
 
@@ -241,16 +240,6 @@ def maximum_entropy(
     >>> fitted = maximum_entropy([900, 60, 40], Protocol(n_items=50, n_negatives=2))
     >>> fitted.mass.shape, fitted.certified, fitted.mass[[0, 9, 49]].round(3)
     ((50,), True, array([0.312, 0.011, 0.009]))
-
-    With an adaptive design, count the users by outcome:
-
-    >>> from sampled_metrics import Adaptive
-    >>> design = Adaptive(n_items=500, first=5, most=40)
-    >>> users = np.array([1, 2, 5, 20, 100, 300]).repeat(100)
-    >>> outcomes = design.places(*design.draw(users, rng=0))
-    >>> fitted = maximum_entropy(np.bincount(outcomes, minlength=design.n_outcomes), design)
-    >>> fitted.certified, float(fitted.mass[:10].sum().round(2))
-    (True, 0.5)
     """
     user_counts, all_pmfs = _observed(counts, protocol)
     users = float(user_counts.sum())
@@ -295,7 +284,7 @@ class Expansion:
         self,
         fitted: FittedPrior,
         counts: ArrayLike,
-        protocol: Design,
+        protocol: Protocol,
         weight: float | None = None,
     ) -> None:
         user_counts, pmfs = _observed(counts, protocol)
@@ -431,11 +420,11 @@ def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]
     return np.arange(1, shares.size + 1), shares
 
 
-def _observed(counts: ArrayLike, protocol: Design) -> tuple[FloatArray, AllRanks]:
+def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRanks]:
     """The checked counts of the outcomes, and P at all ranks."""
-    if not isinstance(protocol, (Protocol, Adaptive)):
+    if not isinstance(protocol, Protocol):
         name = type(protocol).__name__
-        raise ValueError(f"protocol must be one Protocol or Adaptive design, got {name}")
+        raise ValueError(f"protocol must be one Protocol, got {name}")
     one_size(protocol)
     try:
         user_counts = np.asarray(counts, dtype=float)

@@ -171,7 +171,7 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 17_000, "src/sampled_book": 14_500, "tests": 27_000,
+BUDGET = {"src/sampled_metrics": 16_000, "src/sampled_book": 14_500, "tests": 25_800,
           "benchmarks": 1_200}  # fmt: skip
 
 

@@ -418,19 +418,6 @@ def test_ranks_may_count_from_zero(
             ["compare", "log.csv", *SIZES, "--metric", "ap", "--shared-negatives"],
             "estimate with --no-identification says",
         ),
-        (
-            [
-                "estimate",
-                "log.csv",
-                *SIZES[:2],
-                "--replacement",
-                "--adaptive",
-                "5",
-                "20",
-                "--fixed-sample-size",
-            ],
-            "--fixed-sample-size must be left out with an adaptive design",
-        ),
         (["example", "toy", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
         (
             ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],

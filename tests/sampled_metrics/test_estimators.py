@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
+from sampled_metrics import protocol as protocol_module
 from sampled_metrics.estimators import Estimator, naive
-from sampled_metrics.protocol import design as protocol_module
 from tests.reference import DIGITS, digits_pmf, exact_pmf
 
 LAWS = [True, False]

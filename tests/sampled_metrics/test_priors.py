@@ -197,7 +197,7 @@ def test_a_fit_that_is_stopped_says_so(monkeypatch):
         (
             [1, 2, 3],
             [Protocol(50, 2)],
-            "must be one Protocol or Adaptive design, got list",
+            "must be one Protocol, got list",
         ),
     ],
 )

@@ -15,8 +15,6 @@ import sampled_metrics as sm
 from sampled_metrics.cli import main
 from sampled_metrics.designs import corpus_values
 from sampled_metrics.designs.jackknife import evaluated
-from sampled_metrics.estimators import bias_variance
-from sampled_metrics.protocol import Stratified
 
 METRICS = [
     "recall@2",
@@ -151,9 +149,9 @@ def test_the_variance_of_any_function_of_a_sample_is_bounded(n_drawn):
 
 @pytest.mark.parametrize("steepness", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@4", "rr"])
-def test_middle_values_are_those_of_a_stratified_design(name, steepness):
-    n_others, n_sampled, n_kept = 40, 8, 5
-    design = Stratified(n_others + n_kept, n_kept - 1, n_sampled, replacement=False)
+def test_middle_values_solve_their_normal_equations(name, steepness):
+    n_others, n_sampled = 40, 8
+    pmf = sm.Protocol(n_others + 1, n_sampled, replacement=False).pmf(np.arange(1, n_others + 2))
     found = corpus_values.values(
         sm.metric(name), n_others, n_sampled, [1, 3, 5], 50, steepness, 0.05
     )
@@ -165,9 +163,11 @@ def test_middle_values_are_those_of_a_stratified_design(name, steepness):
             [quad(lambda r, s=s: r**-s, ends) for ends in pairwise(edges)] for s in (steepness, 1)
         ]
         steep, tail = ([weight / sum(weights) for weight in weights] for weights in parts)
-        prior = {b + 1: float(0.95 * steep[b] + 0.05 * tail[b]) for b in range(n_others + 1)}
-        expected = bias_variance(name, design, gamma=0.05, prior=prior).values
-        np.testing.assert_allclose(found.rows[0, row], expected[position - 1], atol=1e-9)
+        prior = np.array([float(0.95 * steep[b] + 0.05 * tail[b]) for b in range(n_others + 1)])
+        exact = sm.metric(name)(np.arange(n_others + 1) + position, n_others + position)
+        matrix = 0.95 * (pmf.T * prior) @ pmf + 0.05 * np.diag(prior @ pmf)
+        expected = np.linalg.solve(matrix, pmf.T @ (prior * exact))
+        np.testing.assert_allclose(found.rows[0, row], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["recall@10", "ndcg@100", "rr", "ndcg"])

@@ -98,13 +98,6 @@ def shared():
     return sm.read_log(rows, **sizes, replacement=True, shared_negatives=True)
 
 
-def adaptive():
-    design = sm.Adaptive(500, 20, 80)
-    negatives, above = design.draw(np.tile([1, 9, 400], 100), np.random.default_rng(1))
-    rows = {"user": range(300), "n_negatives": negatives, "n_better": above, "n_tied": 0}
-    return sm.read_log(pd.DataFrame(rows), protocol=design)
-
-
 def unequal():
     rows = rows_of(protocol=sm.Protocol(500, 40))
     return read(rows.assign(n_negatives=40 + 4 * (rows["user"] % 3)))
@@ -126,7 +119,6 @@ def test_a_log_like_the_benchmark_has_a_track_record():
         (two_items_each, "the benchmark has one held-out item for each user"),
         (weighted, FIXED),
         (shared, FIXED),
-        (adaptive, FIXED),
         (
             unequal,
             "users have 40 to 48 negatives; the benchmark's have at most 1.15 times as many as "

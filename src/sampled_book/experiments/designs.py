@@ -1,15 +1,14 @@
-"""How negatives should be drawn: designs at equal numbers of scores, on real recommenders.
+"""Some items scored whole, and the rest sampled: errors at equal numbers of scores.
 
-``python -m sampled_book.experiments.designs`` computes what :func:`bundled` and :func:`strata`
-read. Nothing is simulated: with the true ranks known, the bias and the variance of an average over
-the users are sums over the ranks.
+``python -m sampled_book.experiments.designs`` computes what :func:`strata` reads. Nothing is
+simulated: with the true ranks known, the bias and the variance of an average over the users are
+sums over the ranks.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,236 +16,18 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.linalg import svds
 
-from sampled_metrics import Protocol, estimators, metric, priors
+from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.estimators import Estimator, bias_variance
-from sampled_metrics.numerics.distributions import spread_ties
-from sampled_metrics.protocol import Adaptive, Stratified
-from sampled_metrics.ranking.intervals import RankIntervals
+from sampled_metrics.estimators import bias_variance
 
 from ..data import benchmark, bundle, datasets
 from ..data.sequences import Sequences
 
 BUNDLE = datasets.BUNDLE / "designs"
-METRICS = ("recall@10", "ndcg@10")
-#: Negatives of the first round and at most, of the designs that are compared.
-DESIGNS = ((50, 800), (20, 320))
-#: Weights of the variance among which the best is looked for.
-GAMMAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-#: Data sets with fits to logs, and how many logs of each recommender.
-FITTED = {"lastfm": 3, "ml-100k": 3, "beauty": 1}
 #: Data sets with strata; of each at most so many users, the first of the benchmark's random order.
 STRATA, USERS = ("ml-100k", "lastfm", "beauty"), 5_000
 #: Items scored whole, factors of the search, and negatives of the rest.
 WHOLE, COARSE, REST = 100, 16, 49
-
-
-def population(places: RankIntervals) -> FloatArray:
-    """Share of the users at each true rank; an item with ties is spread over their places."""
-    n = int(np.max(places.n_candidates))
-    return spread_ties(places.n_better, places.n_tied, 1.0 / places.n_better.size, n)
-
-
-def some_ranks(n_items: int) -> IntArray:
-    """The first 1,024 ranks and then ranks 1% apart: errors are smooth in the rank between them.
-
-    >>> some_ranks(2_000).size
-    1091
-    """
-    deep_ranks = np.geomspace(
-        1_024, max(n_items, 1_024), 2 + int(100 * np.log(max(n_items / 1_024, 1)))
-    )
-    ranks = np.append(np.arange(1, min(n_items, 1_024) + 1), deep_ranks.round().astype(np.int64))
-    return np.unique(ranks[ranks <= n_items])
-
-
-def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatArray) -> FloatArray:
-    """Expectation of a user's value, and the mean of its variances given the rank, for each
-    correction: result (2, corrections). `rows` (k, outcomes) is the distribution of the outcome
-    at some ranks, `mass` (n,) that of the true ranks.
-    """
-    mean = rows @ values.T
-    variance = np.maximum(rows @ values.T**2 - mean**2, 0.0)
-    all_ranks = np.arange(1, mass.size + 1)
-    return np.array([
-        [mass @ np.interp(all_ranks, ranks, column) for column in moment.T]
-        for moment in (mean, variance)
-    ])  # fmt: skip
-
-
-def compared(
-    places: dict[str, RankIntervals],
-    first: int,
-    most_negatives: int,
-    metrics: Sequence[str] = METRICS,
-    gammas: Sequence[float] = GAMMAS,
-) -> pd.DataFrame:
-    """Errors of adaptive sampling and of a fixed number of negatives that costs as many scores.
-
-    Both are corrected by bias-variance, with gamma = 1/sqrt(users), and (columns ``_best``) with
-    the best gamma of some. A row for each metric and recommender: *scores* of a user in the
-    adaptive design, *m* negatives that cost at least as much, and for each design and gamma *bias*
-    and *sd* of the average and the *ratio* of the mean squared errors. `most_negatives` is at most
-    half of the catalogue.
-    """
-    populations = {name: population(intervals) for name, intervals in places.items()}
-    n = max(mass.size for mass in populations.values())
-    design = Adaptive(n, first, min(most_negatives, n // 2), replacement=False)
-    ranks, all_ranks = some_ranks(n), np.arange(1, n + 1)
-    adaptive_pmf, cost = design.pmf(ranks), np.interp(all_ranks, ranks, design.cost(ranks))
-    users = next(iter(places.values())).n_better.size
-    all_gammas = (estimators.default_gamma(users), *gammas)
-    adaptive_values = {
-        metric_name: np.stack(
-            [bias_variance(metric_name, design, gamma).values for gamma in all_gammas]
-        )
-        for metric_name in metrics
-    }
-    records = []
-    for name, mass in populations.items():
-        mass = np.pad(mass, (0, n - mass.size))
-        scores = float(mass @ cost)
-        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
-        fixed_pmf = protocol.pmf(ranks)
-        for metric_name in metrics:
-            fixed_values = np.stack(
-                [bias_variance(metric_name, protocol, gamma).values for gamma in all_gammas]
-            )
-            exact = float(mass @ metric(metric_name)(all_ranks, n))
-            row = {
-                "metric": metric_name,
-                "recommender": name,
-                "n_items": n,
-                "users": users,
-                "exact": exact,
-            }
-            row |= {"scores": scores, "m": protocol.n_negatives}
-            squared_errors = {}
-            for kind, pmf, values in (
-                ("adaptive", adaptive_pmf, adaptive_values[metric_name]),
-                ("fixed", fixed_pmf, fixed_values),
-            ):
-                mean, variance = moments(pmf, values, ranks, mass)
-                squared_errors[kind] = (mean - exact) ** 2 + variance / users
-                best = int(np.argmin(squared_errors[kind]))
-                for suffix, index in (("", 0), ("_best", best)):
-                    row[f"{kind}_bias{suffix}"] = mean[index] - exact
-                    row[f"{kind}_sd{suffix}"] = float(np.sqrt(variance[index] / users))
-            row["ratio"] = squared_errors["adaptive"][0] / squared_errors["fixed"][0]
-            row["ratio_best"] = squared_errors["adaptive"].min() / squared_errors["fixed"].min()
-            records.append(row)
-    return pd.DataFrame(records)
-
-
-def bundled() -> pd.DataFrame:
-    """Bundled results of :func:`compared` on the benchmark, with columns data, first and most."""
-    return pd.read_csv(BUNDLE / "compared.csv")
-
-
-def fitted(
-    places: dict[str, RankIntervals],
-    first: int,
-    most_negatives: int,
-    seeds: Sequence[int],
-    metrics: Sequence[str] = METRICS,
-) -> pd.DataFrame:
-    """The same comparison with a distribution of true ranks fitted to each drawn log, one log of
-    either design per seed.
-
-    A fit is not a fixed vector, so its errors are not sums over ranks. Ties are at their best.
-    Columns *adaptive* and *fixed* are errors of the metric of the fitted distribution.
-    """
-    n = max(int(np.max(intervals.n_candidates)) for intervals in places.values())
-    design = Adaptive(n, first, min(most_negatives, n // 2), replacement=False)
-    records = []
-    for name, intervals in places.items():
-        ranks = intervals.n_better + 1
-        scores = float(design.cost(ranks).mean())
-        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
-        for seed in seeds:
-            n_above = protocol.draw(ranks, seed) - 1
-            fixed_counts = np.bincount(n_above, minlength=protocol.n_outcomes)
-            outcomes = design.places(*design.draw(ranks, seed))
-            adaptive_counts = np.bincount(outcomes, minlength=design.n_outcomes)
-            masses = {
-                "adaptive": priors.maximum_entropy(adaptive_counts, design).mass,
-                "fixed": priors.maximum_entropy(fixed_counts, protocol).mass,
-            }
-            for metric_name in metrics:
-                values = metric(metric_name).vector(n)
-                exact = float(values[ranks - 1].mean())
-                row = {"metric": metric_name, "recommender": name, "seed": seed, "exact": exact}
-                errors = {
-                    kind: float(np.asarray(mass) @ values) - exact for kind, mass in masses.items()
-                }
-                records.append(row | errors)
-    return pd.DataFrame(records)
-
-
-def bundled_fits() -> pd.DataFrame:
-    """The bundled results of :func:`fitted` on some data sets, with column data."""
-    return pd.read_csv(BUNDLE / "fitted.csv")
-
-
-def fits_table() -> pd.DataFrame:
-    """Root mean squared errors of the bundled fits over recommenders and logs, by data set and
-    metric, and for how many of *all* recommenders adaptive sampling errs less (*better*).
-
-    >>> list(fits_table())
-    ['data', 'metric', 'adaptive', 'fixed', 'better', 'all']
-    """
-    rows = bundled_fits()
-    squares = rows.assign(adaptive=rows["adaptive"] ** 2, fixed=rows["fixed"] ** 2)
-    kinds = ["adaptive", "fixed"]
-    mean_squares = squares.groupby(["data", "metric", "recommender"], sort=False)[kinds].mean()
-    mean_squares["better"] = mean_squares["adaptive"] < mean_squares["fixed"]
-    groups = mean_squares.groupby(["data", "metric"], sort=False)
-    rmse = groups[kinds].mean() ** 0.5
-    return rmse.join(groups["better"].agg(better="sum", all="size")).reset_index()
-
-
-def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
-    """For how many recommenders adaptive sampling errs less, by metric, and by how much.
-
-    `ratio` is "ratio" (gamma by rule) or "ratio_best"; `first` names a design of `DESIGNS`.
-    *median*, *least* and *most* are ratios of mean squared errors over all recommenders; the column
-    of a data set has its median.
-
-    >>> int(counts().loc["ndcg@10", "all"])
-    70
-    """
-    rows = bundled()
-    rows = rows[rows["first"] == first]
-    by_metric = rows.groupby("metric")[ratio]
-    summary = pd.DataFrame({
-        "better": by_metric.agg(lambda ratios: int((ratios < 1).sum())),
-        "all": by_metric.size(),
-        "median": by_metric.median(),
-        "least": by_metric.min(),
-        "most": by_metric.max(),
-    })  # fmt: skip
-    return summary.join(rows.groupby(["metric", "data"])[ratio].median().unstack())
-
-
-def misread(metric_name: str, design: Adaptive, gamma: float) -> Estimator:
-    """The estimator that corrects each user of an adaptive design as if its number of negatives had
-    been fixed beforehand. The number depends on the draws, so this is biased.
-
-    >>> design = Adaptive(1_000, 20, 160)
-    >>> wrong, right = misread("auc", design, 0.01), bias_variance("auc", design, 0.01)
-    >>> [float(each.bias(50).round(3)) for each in (wrong, right)]
-    [-0.013, -0.001]
-    """
-    values = np.empty(design.most + 1)
-    drawn, above = design.outcomes
-    for m in design.stages:
-        protocol = Protocol(design.n_items, m, replacement=design.replacement)
-        at_stage = drawn == m
-        values[at_stage] = bias_variance(metric_name, protocol, gamma).values[above[at_stage]]
-    return Estimator(metric(metric_name), design, values, "misread")
-
-
-# --- a stratum scored whole -----------------------------------------------------------------------
 
 
 def split_ranks(
@@ -298,25 +79,30 @@ def strata(name: str) -> pd.DataFrame:
         return pd.DataFrame(archive[name].astype(np.int64), columns=["above", "popular", "search"])
 
 
-def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
-    """The most expensive adaptive design within `scores` per user, with up to 16 times the first
-    negatives.
+def stratified_values(
+    metric_name: str, n_items: int, n_ranked: int, n_negatives: int, gamma: float
+) -> FloatArray:
+    """Bias-variance corrections beside a stratum of `n_ranked` items, by the book's equation.
+
+    A row of values for the number of sampled negatives above, for each number of the stratum's
+    items above; ranks in the rest are uniform.
+
+    >>> stratified_values("recall@1", 4, 1, 1, 0.1).round(2).tolist()
+    [[0.81, -0.14], [0.0, 0.0]]
     """
-    best = Adaptive(n_items, 1, 16, replacement=False)
-    for first in range(1, int(scores)):
-        most_negatives = min(16 * first, n_items - 1)
-        design = Adaptive(n_items, first, most_negatives, replacement=False)
-        if float(design.cost(above + 1).mean()) > scores:
-            break
-        best = design
-    return best
+    rest = Protocol(n_items - n_ranked, n_negatives, replacement=False)
+    above = np.arange(int(rest.pool) + 1)
+    rows, inside = rest.rows(above), np.arange(n_ranked + 1)
+    exact = metric(metric_name)(1 + above[:, np.newaxis] + inside, n_items)
+    matrix = (1.0 - gamma) * rows.T @ rows + gamma * np.diag(rows.sum(axis=0))
+    return np.asarray(np.linalg.solve(matrix, rows.T @ exact).T)
 
 
 def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
-    """Mean squared error of the best prediction of a user's value from a design's outcome.
+    """Mean squared error of the best prediction of a user's value from a sample's outcome.
 
     The best prediction is the mean over the users with the same outcome; with the population known,
-    no correction does better. So it measures how informative a design is. `rows` (k, outcomes);
+    no correction does better. So it measures how informative a sample is. `rows` (k, outcomes);
     `values` and `weights` (k,).
     """
     outcome_shares = weights @ rows
@@ -338,104 +124,44 @@ def by_design(
     not find rank below the test item.
     """
     users, total = len(split), 1 + n_ranked + rest
-    gamma = estimators.default_gamma(users)
-    above = split["above"].to_numpy()
+    gamma, above = estimators.default_gamma(users), split["above"].to_numpy()
     exact = metric(metric_name)(above + 1, n_items)
-    ranks, inverse, counts = np.unique(above + 1, return_inverse=True, return_counts=True)
-    values, shares, user_weights = (
-        metric(metric_name)(ranks, n_items),
-        counts / users,
-        np.full(users, 1 / users),
-    )
-    total_variance, records = float(exact.var()), []
+    weights, records = np.full(users, 1 / users), []
 
-    def add(
-        name: str, scores: float, mean: FloatArray, variance: float, unexplained: float
-    ) -> None:
-        bias, sd = float(np.mean(mean - exact)), float(np.sqrt(variance / users))
-        records.append(
-            (name, scores, bias, sd, float(np.hypot(bias, sd)), unexplained / total_variance)
+    def add(name: str, rows: FloatArray, values: FloatArray, groups: IntArray) -> None:
+        """A design with rows of P, values of outcomes by user, and groups known beforehand."""
+        mean = (rows * values).sum(axis=1)
+        variance = float(((rows * values**2).sum(axis=1) - mean**2).mean())
+        left = sum(
+            unexplained_variance(
+                rows[groups == label], exact[groups == label], weights[groups == label]
+            )
+            for label in np.unique(groups)
         )
+        record(name, total, float(np.mean(mean - exact)), np.sqrt(variance / users), left)
+
+    def record(name: str, scores: int, bias: float, sd: float, left: float) -> None:
+        records.append((name, scores, bias, sd, float(np.hypot(bias, sd)), left / exact.var()))
 
     protocol = Protocol(n_items, n_ranked + rest, replacement=False)
     fixed = bias_variance(metric_name, protocol, gamma)
-    unexplained = unexplained_variance(protocol.pmf(ranks), values, shares)
-    add(
-        "fixed",
-        total,
-        fixed.expected(ranks)[inverse],
-        float(shares @ fixed.variance(ranks)),
-        unexplained,
-    )
-    design = adaptive_of_cost(above, n_items, total)
-    adaptive = bias_variance(metric_name, design, gamma)
-    unexplained = unexplained_variance(design.pmf(ranks), values, shares)
-    cost = float(shares @ design.cost(ranks))
-    add(
-        "adaptive",
-        cost,
-        adaptive.expected(ranks)[inverse],
-        float(shares @ adaptive.variance(ranks)),
-        unexplained,
-    )
-    stratified = Stratified(n_items, n_ranked, rest, replacement=False)
-    stratified_estimator = bias_variance(metric_name, stratified, gamma)
+    add("fixed", protocol.pmf(above + 1), fixed.values, np.zeros_like(above))
+    beside = Protocol(n_items - n_ranked, rest, replacement=False)
+    values = stratified_values(metric_name, n_items, n_ranked, rest, gamma)
     for stratum in ("popular", "search"):
         inside = split[stratum].to_numpy()
-        true_ranks = above + 1, inside + 1
-        unexplained = 0.0
-        for count in np.unique(inside):
-            has_count = inside == count
-            rows = stratified.pmf(above[has_count] + 1, count + 1)
-            unexplained += unexplained_variance(rows, exact[has_count], user_weights[has_count])
-        add(
-            stratum,
-            total,
-            stratified_estimator.expected(*true_ranks),
-            float(stratified_estimator.variance(*true_ranks).mean()),
-            unexplained,
-        )
-    groups = pd.Series(exact).groupby(inside)
-    unexplained = float((groups.var(ddof=0) * groups.size()).sum() / users)
+        add(stratum, beside.rows(above - inside), values[inside], inside)
     trusted = metric(metric_name)(inside + 1, n_items)
-    add("search, trusted", 1 + n_ranked, trusted, 0.0, unexplained)
+    groups = pd.Series(exact).groupby(inside)
+    left = float((groups.var(ddof=0) * groups.size()).sum() / users)
+    record("search, trusted", 1 + n_ranked, float(np.mean(trusted - exact)), 0.0, left)
     return pd.DataFrame(records, columns=["design", "scores", "bias", "sd", "rmse", "left"])
-
-
-# --- the bundle -----------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute the bundle again and write it."""
-    parser = bundle.parser("sampled_book.experiments.designs", main.__doc__)
-    kinds = {"compared": _all_compared, "fitted": _all_fitted, "strata": _all_strata}
-    parser.add_argument("--only", choices=list(kinds), help="one of the files")
-    arguments = parser.parse_args(argv)
-    folder = arguments.output or BUNDLE
-    chosen = [arguments.only] if arguments.only else kinds
-    return bundle.run(lambda: (line for kind in chosen for line in kinds[kind](folder)))
-
-
-def _all_compared(folder: Path) -> Iterator[str]:
-    """Write the errors of each design on each data set; what is done is kept."""
-    tables = []
-    for (first, most_negatives), name in product(DESIGNS, benchmark.DATA):
-        table = compared(benchmark.ranks(name), first, most_negatives)
-        for column, value in (("most", most_negatives), ("first", first), ("data", name)):
-            table.insert(0, column, value)
-        tables.append(table)
-        bundle.write_table(folder / "compared.csv", pd.concat(tables), 6)
-        yield f"{name}, {first} to {most_negatives}: done"
-
-
-def _all_fitted(folder: Path) -> Iterator[str]:
-    """Write the errors of fitted ranks on each data set; what is done is kept."""
-    tables = []
-    for name, logs in FITTED.items():
-        tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
-        tables[-1].insert(0, "data", name)
-        bundle.write_table(folder / "fitted.csv", pd.concat(tables), 6)
-        yield f"{name}, fitted: done"
+    arguments = bundle.parser("sampled_book.experiments.designs", main.__doc__).parse_args(argv)
+    return bundle.run(lambda: _all_strata(arguments.output or BUNDLE))
 
 
 def _all_strata(folder: Path) -> Iterator[str]:

@@ -31,7 +31,7 @@ from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator, Prior
 from sampled_metrics.metrics import relevant_set
 from sampled_metrics.numerics.distributions import log_pmf
-from sampled_metrics.protocol import Design, checked, one_size
+from sampled_metrics.protocol import checked, one_size
 from sampled_metrics.ranking.intervals import RankIntervals
 
 #: Entries of a distribution of sampled ranks that are held at once.
@@ -355,7 +355,7 @@ def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
     return max(total, 0.0)
 
 
-def _checked_set(protocol: Design, ranks: ArrayLike) -> IntArray:
+def _checked_set(protocol: Protocol, ranks: ArrayLike) -> IntArray:
     """The ranks of one instance's relevant items in order, or ValueError."""
     items = one_size(protocol)
     ordered = relevant_set(ranks)

@@ -26,8 +26,7 @@ class Assumption:
     ----------
     head : float
         The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer than
-        `head` negatives above them on average; above 0. For an adaptive design `n_negatives` is
-        `most`, which makes it the weakest assumption of any of its rounds. If the users of a log
+        `head` negatives above them on average; above 0. If the users of a log
         with one catalogue size have different `n_negatives`, it is the smallest.
     steepness : float
         The mean number of users per rank over ranks {2, 3} is at most this many times smaller than

@@ -22,24 +22,11 @@ A user may have several rows: of several relevant items, several instances, or t
 Then h is a sum over the rows, each with its own certificate. Expectations of sums need no
 independence, so the rows of a user may depend on each other in any way.
 
-An adaptive design draws up to m negatives in rounds and stops after the round in which one of them
-is above the item. Its outcome takes the place of the sampled rank. Let the same user's negatives be
-drawn on to m, and let X of them be above. They are exchangeable: given X, each order of them is as
-likely as any other, and the outcome is a function of their order. So P = P_m K, where P_m is the
-distribution of X for m fixed negatives and the matrix K (`generators.thinning`) does not depend on
-the true rank. Hence the expectation of h is that of Kh, a function of X, and the proof uses P
-nowhere else. Over the ranks it is a polynomial of degree m, with second differences of at most
-m (m - 1) / (pool (pool - 1)) times those of Kh, so that a certificate over all ranks needs to look
-at some only; its sums over ranks are those of P_m. No monotone likelihood ratio is asked for. A
-design of one round has K = I, and is a fixed sample.
-
 Users whose catalogues differ are judged in one, the largest. Imagine that irrelevant items are
 added to a user's catalogue, all of them below the relevant one: neither its rank nor the metric
 changes. A sample of the larger catalogue is the user's sample after some negatives have been
 replaced by added items, and what is left of x negatives above is binomial or hypergeometric
-whatever the true rank is. So h is replaced by its expectation given x. An adaptive sample cannot be
-thinned like this: where an added item takes the place of the one negative above, the design would
-have gone on. So it has one catalogue size.
+whatever the true rank is. So h is replaced by its expectation given x.
 
 Numbers of negatives may depend on the true rank. Without an assumption each generator is a single
 rank, the certificate holds for every rank and number of negatives, and nothing changes. Under an

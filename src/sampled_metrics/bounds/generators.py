@@ -10,12 +10,10 @@ bounds an expectation over the whole class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from .._validate import FloatArray, IntArray
 from ..numerics.distributions import pmf_table
@@ -23,7 +21,6 @@ from ..protocol import Protocol
 from .assumption import doublings
 
 if TYPE_CHECKING:
-    from ..protocol import Adaptive
     from .assumption import Assumption
 
 #: Distance of the knots, in standard deviations of the sampled rank.
@@ -57,7 +54,7 @@ def knots(n_negatives: int) -> IntArray:
 
 @lru_cache(maxsize=64)
 def hats(n_negatives: int) -> FloatArray:
-    """Hat functions of the knots at each sampled rank; shape (n_negatives + 1, knots)."""
+    """Hat functions of the knots at each sampled rank, (n_negatives + 1, knots); rows sum to 1."""
     knot_ranks = knots(n_negatives)
     x = np.arange(n_negatives + 1)
     left_knot = np.clip(np.searchsorted(knot_ranks, x, side="right") - 1, 0, knot_ranks.size - 2)
@@ -67,33 +64,6 @@ def hats(n_negatives: int) -> FloatArray:
     hat_values[x, left_knot + 1] += share
     hat_values.setflags(write=False)
     return hat_values
-
-
-@lru_cache(maxsize=64)
-def basis(protocol: Protocol | Adaptive) -> FloatArray:
-    """Hat functions of the knots at each outcome; shape (n_outcomes, knots), rows sum to 1.
-
-    An adaptive design has its own knots in each round.
-    """
-    if isinstance(protocol, Protocol):
-        return hats(protocol.n_negatives)
-    drawn, above = protocol.outcomes
-    rounds = [above[drawn == each] for each in dict.fromkeys(drawn.tolist())]
-    # A round ends with 1 or more above; only the last may end with none.
-    hat_values = block_diag(*(hats(int(each[-1]))[each[0] :, each[0] :] for each in rounds))
-    hat_values.setflags(write=False)
-    return np.asarray(hat_values)
-
-
-@lru_cache(maxsize=64)
-def thinning(protocol: Protocol | Adaptive) -> FloatArray:
-    """Matrix K of :mod:`~sampled_metrics.bounds.bets`: outcome given all negatives above.
-
-    It is the design in a catalogue that is drawn completely; the identity for a fixed sample.
-    """
-    m = protocol.n_outcomes - 1
-    full_draw = replace(protocol, n_items=m + 1, replacement=False)
-    return full_draw.rows(np.arange(m + 1))
 
 
 class Generators:
@@ -107,19 +77,13 @@ class Generators:
 
     def __init__(
         self,
-        protocol: Protocol | Adaptive,
+        protocol: Protocol,
         assumption: Assumption | None = None,
         top: int | None = None,
     ) -> None:
         self.protocol = protocol
-        self.pool, self.m = int(protocol.pool), protocol.n_outcomes - 1
-        self._basis = basis(protocol)
-        #: Hat functions given the number of the `most` negatives above.
-        self._thinning = self._basis
-        if not isinstance(protocol, Protocol):  # for a fixed sample the matrix is the identity
-            self._thinning = thinning(protocol) @ self._basis
-        #: Whether sampled ranks are exact ranks, so that P is the identity too.
-        self._whole = isinstance(protocol, Protocol) and protocol.whole
+        self.pool, self.m = int(protocol.pool), protocol.n_negatives
+        self._hats = hats(self.m)
         self._assumption = assumption
         if assumption is None:
             top = 0
@@ -167,13 +131,13 @@ class Generators:
 
     def rows(self, above: IntArray) -> FloatArray:
         """Distribution of the sampled rank on the knots at single ranks."""
-        if self._whole:
-            return np.asarray(self._basis[above])
-        pmfs = np.empty((above.size, self._basis.shape[1]))
+        if self.protocol.whole:
+            return np.asarray(self._hats[above])
+        pmfs = np.empty((above.size, self._hats.shape[1]))
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
             block = slice(start, start + step)
-            pmfs[block] = self.protocol.rows(above[block]) @ self._basis
+            pmfs[block] = self.protocol.rows(above[block]) @ self._hats
         return pmfs
 
     def _between_rows(self, above: IntArray) -> FloatArray:
@@ -199,12 +163,12 @@ class Generators:
         """
         if not ends.size:
             return np.empty((0, single.shape[1]))
-        if self._whole:
-            return np.asarray(np.cumsum(self._basis, axis=0)[ends] / (ends + 1.0)[:, np.newaxis])
+        if self.protocol.whole:
+            return np.asarray(np.cumsum(self._hats, axis=0)[ends] / (ends + 1.0)[:, np.newaxis])
         n_consecutive = int(np.argmax(np.append(np.diff(ends) > 1, True))) + 1
         sums = np.cumsum(single[:n_consecutive], axis=0)
         if n_consecutive < ends.size:
-            sums = np.concatenate([sums, self._sums(ends[n_consecutive:] + 1) @ self._thinning])
+            sums = np.concatenate([sums, self._sums(ends[n_consecutive:] + 1) @ self._hats])
         return np.asarray(sums / (ends + 1.0)[:, np.newaxis])
 
     def _sums(self, upto: IntArray) -> FloatArray:
@@ -327,7 +291,7 @@ class Generators:
         # Between two ranks an expectation exceeds its chord by at most width^2 / 8 times its second
         # difference: the expected second difference of the function with two draws fewer. An
         # average over ranks bends a third as much.
-        bend = float(np.abs(np.diff(self._thinning @ function, 2)).max(initial=0.0))
+        bend = float(np.abs(np.diff(self._hats @ function, 2)).max(initial=0.0))
         n_removed = 0.0 if self.protocol.replacement else 1.0
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - n_removed)) / 8.0
         start, stop = self._gaps, self._gaps + 1
@@ -354,10 +318,10 @@ class Generators:
 
 
 def generators(
-    protocol: Protocol | Adaptive, assumption: Assumption | None = None, top: int | None = None
+    protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
 ) -> Generators:
     """A cached :class:`Generators`; many small ones are kept, for logs with many parts."""
-    small = int(protocol.pool) * protocol.n_outcomes <= _SMALL
+    small = int(protocol.pool) * (protocol.n_negatives + 1) <= _SMALL
     return (_small_generators if small else _large_generators)(protocol, assumption, top)
 
 

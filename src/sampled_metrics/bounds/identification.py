@@ -21,7 +21,7 @@ from .._threads import one_thread
 from .._validate import FloatArray, IntArray, as_written, checked_confidence
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Adaptive, Protocol, Weighted, drawn_alike
+from ..protocol import Protocol, Weighted, one_size
 from . import bets, weighted
 from .assumption import Assumption, assumption_name, checked_assumption
 from .generators import knots
@@ -105,7 +105,7 @@ def log_evidence_needed(confidence: float, n_intervals: int = 1) -> float:
 @one_thread
 def interval(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Adaptive | Sequence[Protocol],
+    protocol: Protocol | Sequence[Protocol],
     metric: Metric | str,
     confidence: float = CONFIDENCE,
     users: float | None = None,
@@ -122,11 +122,11 @@ def interval(
     ----------
     counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
         Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a row
-        for each position; with an adaptive design users with each of its `outcomes`. A sequence has
-        one array for each class of users. Counts may be fractions, as of ties spread over their
-        places: without replacement the interval is then valid but wider than from a log, which
-        keeps ties together. With replacement tied draws may be copies of one item: use a log.
-    protocol : Protocol, Adaptive or sequence of Protocol
+        for each position. A sequence has one array for each class of users. Counts may be
+        fractions, as of ties spread over their places: without replacement the interval is then
+        valid but wider than from a log, which keeps ties together. With replacement tied draws may
+        be copies of one item: use a log.
+    protocol : Protocol or sequence of Protocol
         With one catalogue size; one for each class. Weighted or collapsed negatives need a single
         protocol with one relevant item.
     metric : Metric or str
@@ -201,7 +201,7 @@ def interval(
 @one_thread
 def shortest(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Adaptive | Sequence[Protocol],
+    protocol: Protocol | Sequence[Protocol],
     metric: Metric | str,
     confidence: float = CONFIDENCE,
     users: float | None = None,
@@ -268,7 +268,7 @@ def _checked(metric: Metric | str, confidence: float, users: float | None) -> Me
 
 def _sample(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Adaptive | Sequence[Protocol],
+    protocol: Protocol | Sequence[Protocol],
     metric: Metric,
     users: float | None,
 ) -> tuple[bets.Partition, bets.Rows, FloatArray, float]:
@@ -284,11 +284,10 @@ def _sample(
             kind.append(np.full(outcomes.size, len(kinds)))
             x.append(outcomes)
             users_by_row.append(scale * vector[outcomes])
-            kinds.append((sampling.n_outcomes - 1, len(vectors), j + 1, int(sampling.n_items)))
+            kinds.append((sampling.n_negatives, len(vectors), j + 1, int(sampling.n_items)))
             weights.append(scale * class_users)
-    sampling = classes[0][1]
-    design = sampling if isinstance(sampling, Adaptive) else None
-    parts = bets.partition(np.array(kinds), np.array(weights), metric, sampling.replacement, design)
+    replacement = classes[0][1].replacement
+    parts = bets.partition(np.array(kinds), np.array(weights), metric, replacement)
     rows = bets.Rows(np.concatenate(kind), np.concatenate(x))
     return parts, rows, np.concatenate(users_by_row), scale * total
 
@@ -453,24 +452,19 @@ def _p(log_evidence: float) -> str:
 
 def checked_counts(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Adaptive | Sequence[Protocol],
-) -> list[tuple[FloatArray, Protocol | Adaptive, float]]:
+    protocol: Protocol | Sequence[Protocol],
+) -> list[tuple[FloatArray, Protocol, float]]:
     """For each class of users: counts (n_relevant, outcomes), protocol and number of users.
 
     >>> checked_counts([2, 1], Protocol(n_items=5, n_negatives=1))[0][2]
     3.0
     """
-    protocols: list[Protocol | Adaptive]
-    if isinstance(protocol, (Protocol, Adaptive)):
+    protocols: list[Protocol]
+    if isinstance(protocol, Protocol):
         samples: list[ArrayLike] = [counts]  # type: ignore[list-item]
         protocols = [protocol]
     else:
         samples, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
-        if any(isinstance(each, Adaptive) for each in protocols):
-            raise ValueError(
-                "protocol must be one Adaptive, not a sequence: users of an adaptive design must "
-                "have one catalogue size"
-            )
         if len(samples) != len(protocols):
             raise ValueError(
                 f"protocol must hold one for each of {len(samples)} counts, got {len(protocols)}"
@@ -479,14 +473,8 @@ def checked_counts(
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
     for each, sampling in zip(samples, protocols, strict=True):
-        relevant = 1
-        if isinstance(sampling, Protocol):
-            drawn_alike(sampling)
-            relevant = sampling.n_relevant
-            if not isinstance(sampling.n_items, int):
-                raise ValueError(
-                    f"n_items must be one number for each class, got shape {sampling.n_items.shape}"
-                )
+        one_size(sampling)
+        relevant = sampling.n_relevant
         rows, n_outcomes = _finite(each), sampling.n_outcomes
         expected_shape = (n_outcomes,) if relevant == 1 else (relevant, n_outcomes)
         if rows.shape != expected_shape:

@@ -21,10 +21,9 @@ from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
-from .generators import Generators, basis, generators
+from .generators import Generators, generators, hats
 
 if TYPE_CHECKING:
-    from ..protocol import Adaptive
     from .assumption import Assumption
 
 #: Most negatives of a user that a bet or a fit uses, since their memory grows with the square of
@@ -68,7 +67,7 @@ class Part:
     are the most frequent.
     """
 
-    protocol: Protocol | Adaptive
+    protocol: Protocol
     shallowest: tuple[int, int]
     fewest: int
     position: int
@@ -82,8 +81,8 @@ class Part:
 
     @property
     def m(self) -> int:
-        """Negatives, at most."""
-        return self.protocol.n_outcomes - 1
+        """Negatives."""
+        return self.protocol.n_negatives
 
     @property
     def pool(self) -> int:
@@ -170,15 +169,13 @@ def partition(
     weights: FloatArray,
     metric: Metric,
     replacement: bool,
-    design: Adaptive | None = None,
     population: IntArray | None = None,
 ) -> Partition:
     """Group kinds of rows (as in :class:`Partition`) that can share a function of the sampled rank.
 
-    `weights` are the users of each kind. An adaptive `design` has one kind, with its `most`
-    negatives. Kinds of one `population`, for an assumption on the best item's rank, have one
-    n_items, and share a part and a certificate. In this example catalogues of 1,000 and 1,050 items
-    share a part:
+    `weights` are the users of each kind. Kinds of one `population`, for an assumption on the best
+    item's rank, have one n_items, and share a part and a certificate. In this example catalogues of
+    1,000 and 1,050 items share a part:
 
     >>> from sampled_metrics import metric
     >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
@@ -210,7 +207,7 @@ def partition(
             m = min(m, MOST_NEGATIVES)
         parts.append(
             Part(
-                design or Protocol(largest, m, replacement=replacement),
+                Protocol(largest, m, replacement=replacement),
                 (int(items[shallowest]), int(fewest[shallowest])),
                 int((items - relevant)[in_group].min()),
                 int(position[most]),
@@ -285,7 +282,7 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
 
 
 class Rows:
-    """Distinct rows of a sample: their kinds and sampled ranks from 0 (or adaptive outcomes).
+    """Distinct rows of a sample: their kinds and sampled ranks from 0.
 
     With ties a row has several entries with probabilities `share`, beginning at `starts`. Tied
     negatives drawn without replacement are different items: the row's bet is its average over their
@@ -337,7 +334,7 @@ def _given(parts: Partition, part: Part, kind: IntArray, x: IntArray) -> FloatAr
     """Weights of sampled ranks of some kinds on the knots of a part; shape (pairs, knots)."""
     columns = parts.kinds[kind]
     negatives, pools = columns[:, 0], columns[:, 3] - columns[:, 1]
-    lines = basis(part.protocol)
+    lines = hats(part.m)
     weights = np.empty((x.size, lines.shape[1]))
     for m in np.unique(negatives).tolist():
         rows = np.flatnonzero(negatives == m)

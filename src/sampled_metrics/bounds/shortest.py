@@ -35,7 +35,7 @@ import numpy as np
 
 from .._validate import FloatArray
 from .bets import Building, Partition, Rows, observed_pmfs
-from .generators import Generators, basis
+from .generators import Generators, hats
 
 if TYPE_CHECKING:
     from .assumption import Assumption
@@ -184,7 +184,7 @@ class _Towards:
 
 
 def _on_knots(parts: Partition, pmfs: list[FloatArray]) -> list[FloatArray]:
-    return [pmf @ basis(part.protocol) for pmf, part in zip(pmfs, parts.parts, strict=True)]
+    return [pmf @ hats(part.m) for pmf, part in zip(pmfs, parts.parts, strict=True)]
 
 
 def _sampled(generators: Generators, mass: FloatArray) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .adaptive import AdaptiveAnalysis
 from .analysis import Analysis, Request
 from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
@@ -19,7 +18,6 @@ __all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
 DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
     QueryValuesAnalysis,
-    AdaptiveAnalysis,
     ChosenAnalysis,
     WeightedAnalysis,
     NAboveAnalysis,

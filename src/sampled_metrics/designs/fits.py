@@ -14,7 +14,7 @@ from ..bounds.parts import MOST_NEGATIVES
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
-from ..protocol import Adaptive, Protocol, thinned_counts
+from ..protocol import Protocol, thinned_counts
 from .sample import Sample
 
 _FITS: dict[str, Callable[..., priors.FittedPrior]] = {
@@ -110,7 +110,7 @@ class Fits:
         terms = metric.term(above + j, j, band.last, n_items)
         return np.asarray(terms / metric.term(1, 1, band.last, n_items))
 
-    def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol | Adaptive:
+    def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
         """The protocol of a user with the mean catalogue size."""
         size = self.sample.mean_items + n_relevant - 1
         return self.sample.protocol(size, n_negatives, n_relevant)

@@ -17,7 +17,7 @@ from ..bounds.parts import MOST_NEGATIVES
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
 from ..numerics.distributions import spread_ties
-from ..protocol import Adaptive, Protocol
+from ..protocol import Protocol
 
 #: Differences below this share of the largest value are rounding errors and set to 0.
 _ROUNDING = 1e-13
@@ -136,9 +136,8 @@ class Sample:
                 "n_negatives must not depend on n_better for an identification interval or a "
                 f"verdict, but of {users:,.0f} users of {shortened(name)} with fewer than {most:,} "
                 f"negatives {f'only {first:,.0f}' if first else 'none'} had no negative above the "
-                "item, as if negatives were added until one was above: if they were doubled, read "
-                "the log with protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); "
-                "if n_negatives was chosen before ranking, with fixed_sample_size=True "
+                "item, as if negatives were added until one was above: if "
+                "n_negatives was chosen before ranking, with fixed_sample_size=True "
                 f"(--fixed-sample-size); {instead}"
             )
 
@@ -202,7 +201,7 @@ class Sample:
         n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
         return not self.replacement and int(protocol_class.sizes[-1]) == n_ranked
 
-    def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
+    def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol:
         """The protocol of instances with so many candidates, negatives and relevant items."""
         return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
@@ -315,18 +314,12 @@ class Sample:
 
     def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
         """The partition of the sample into parts that share bets on a metric."""
-        return self.partition_of(metric, assumption, None)
-
-    def partition_of(
-        self, metric: Metric, assumption: Assumption | None, design: Adaptive | None
-    ) -> bets.Partition:
-        """The partition for an adaptive design, or for fixed numbers of negatives."""
         bet_kinds, bet_kind_index = self.bet_kinds
         weights = np.zeros(len(bet_kinds))
         for counts in self.counts.values():
             weights += np.bincount(bet_kind_index, counts, len(bet_kinds))
         population = None if assumption is None else self.populations
-        return bets.partition(bet_kinds, weights, metric, self.replacement, design, population)
+        return bets.partition(bet_kinds, weights, metric, self.replacement, population)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:

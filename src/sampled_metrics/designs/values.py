@@ -11,7 +11,7 @@ from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.distributions import pmf_table
-from ..protocol import Design, fixed, thinned
+from ..protocol import Protocol, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
 
@@ -32,7 +32,7 @@ _MONOTONE_SIZES = 32
 _BLOCK = 1 << 21
 
 #: Maps a protocol to the values of an estimator, (n_relevant, m + 1).
-Build = Callable[[Design], FloatArray]
+Build = Callable[[Protocol], FloatArray]
 #: Maps catalogue sizes to values, (sizes, n_relevant, m + 1).
 AtSizes = Callable[[IntArray], FloatArray]
 #: Interpolates values over sizes.
@@ -48,7 +48,7 @@ class Values:
 
     def __init__(self, sample: Sample, gamma: float, metrics: Sequence[Metric] = ()) -> None:
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
-        self._metrics, self._built = list(metrics), dict[tuple[Metric, Design], FloatArray]()
+        self._metrics, self._built = list(metrics), dict[tuple[Metric, Protocol], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
         self._by_fitted = cache(partial(self.fits.bias_variance, gamma=gamma))
 
@@ -82,11 +82,9 @@ class Values:
     def _build(self, metric: Metric, estimator: str) -> Build:
         """A function from protocols to the values of an estimator."""
 
-        def build(protocol: Design) -> FloatArray:
+        def build(protocol: Protocol) -> FloatArray:
             if estimator != "bias-variance":
-                return np.atleast_2d(
-                    corrections.by_name(estimator, metric, fixed(protocol, estimator)).values
-                )
+                return np.atleast_2d(corrections.by_name(estimator, metric, protocol).values)
             if (metric, protocol) not in self._built:
                 for built_metric in dict.fromkeys([metric, *self._metrics]):
                     estimator_values = corrections.bias_variance(
@@ -244,7 +242,7 @@ def _naive_table(metric: Metric, m: int, relevant: int) -> FloatArray:
 def _of_places(metric: Metric, place_values: Callable[[int], FloatArray]) -> Build:
     """Values weighted by the metric, from unweighted ones for a number of negatives."""
 
-    def build(protocol: Design) -> FloatArray:
+    def build(protocol: Protocol) -> FloatArray:
         relevant = protocol.n_relevant
         weight = float(metric.term(1, 1, relevant, relevant + 1))
         return np.asarray(weight * place_values(protocol.n_negatives)[:relevant])
@@ -252,7 +250,7 @@ def _of_places(metric: Metric, place_values: Callable[[int], FloatArray]) -> Bui
     return build
 
 
-def is_unbiased(metric: Metric, protocol: Design) -> bool:
+def is_unbiased(metric: Metric, protocol: Protocol) -> bool:
     """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
     The expectation is a polynomial of degree m in the rank. Two different ones differ at one of the

@@ -40,7 +40,7 @@ def estimate(
 
     Estimates are means over users. Ties with sampled negatives count as if broken at random. See
     :ref:`Guarantees <lib-guarantees>` for the theorem behind the intervals, and for weighted
-    negatives, adaptive designs and runs over one sub-corpus.
+    negatives and runs over one sub-corpus.
 
     Parameters
     ----------

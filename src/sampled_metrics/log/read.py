@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._validate import as_written, integer, shortened
-from ..protocol import Adaptive, Protocol, Weighted
+from .._validate import as_written, integer
+from ..protocol import Protocol, Weighted
 from .columns import (
     INPUT,
-    SizeMissingError,
     check_columns,
     listed,
     log_names,
@@ -57,7 +56,7 @@ def read_log(
     n_negatives: int | None = None,
     replacement: bool | None = None,
     first_rank: Literal[0, 1] | None = None,
-    protocol: Protocol | Adaptive | None = None,
+    protocol: Protocol | None = None,
     shared_negatives: bool | None = None,
     fixed_sample_size: bool = False,
     by: str | None = None,
@@ -82,8 +81,8 @@ def read_log(
         Whether one user's negatives may repeat; False if duplicates were removed.
     first_rank : {0, 1}, optional
         The best rank in the log; by default 1.
-    protocol : Protocol or Adaptive, optional
-        Replaces n_items, n_negatives, replacement; for weighted, collapsed and adaptive negatives.
+    protocol : Protocol, optional
+        Replaces n_items, n_negatives, replacement; for weighted and collapsed negatives.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. `estimate` and
         `compare` then refuse the log. By default False, unless a reader's table shows otherwise.
@@ -123,7 +122,7 @@ def read_log(
     >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
     Log(recommenders=1, users=2, rows=3, n_items=50, n_negatives=9, replacement=True)
     """
-    _check_flags(replacement, shared_negatives, fixed_sample_size, protocol)
+    _check_flags(replacement, shared_negatives, fixed_sample_size)
     if protocol is not None:
         options = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
         n_items, n_negatives, replacement = _stated(protocol, options)
@@ -133,29 +132,16 @@ def read_log(
     if first_rank is not None:
         source = _counted_from_one(source, first_rank)
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
-    try:
-        log = _of_source(source, sizes, replacement, by)
-    except SizeMissingError as problem:
-        if problem.column == "n_negatives" and isinstance(protocol, Adaptive):
-            raise ValueError(
-                "n_negatives must be a column of the log of an adaptive design: how many were "
-                "drawn for each user in the end"
-            ) from None
-        raise
-    one_round = isinstance(protocol, Adaptive) and protocol.first == protocol.most
-    if isinstance(protocol, (Weighted, Adaptive)) and not one_round:
+    log = _of_source(source, sizes, replacement, by)
+    if isinstance(protocol, Weighted):
+        _check_weighted(log, protocol)
         log = replace(log, protocol=protocol)
-    log = replace(
+    return replace(
         log,
         shared_negatives=_are_shared(log, attrs, shared_negatives),
         fixed_sample_size=bool(fixed_sample_size),
         exact_values=attrs.get("exact_values", {}),
     )
-    if isinstance(protocol, Adaptive):
-        _check_adaptive(log, protocol)
-    elif isinstance(protocol, Weighted):
-        _check_weighted(log, protocol)
-    return log
 
 
 def _counted_from_one(source: Any, first_rank: object) -> pd.DataFrame:
@@ -171,10 +157,8 @@ def _counted_from_one(source: Any, first_rank: object) -> pd.DataFrame:
     return renamed.assign(rank=whole_numbers(renamed, "rank", first, name) + 1 - first)
 
 
-def _check_flags(
-    replacement: object, shared_negatives: object, fixed_sample_size: object, protocol: object
-) -> None:
-    """Refuse flags that are not truth values, and a fixed sample size of an adaptive design."""
+def _check_flags(replacement: object, shared_negatives: object, fixed_sample_size: object) -> None:
+    """Refuse flags that are not truth values."""
     for name, flag in (
         ("replacement", replacement),
         ("shared_negatives", shared_negatives),
@@ -182,24 +166,18 @@ def _check_flags(
     ):
         if not isinstance(flag, (bool, np.bool_, type(None))):
             raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
-    if fixed_sample_size and isinstance(protocol, Adaptive):
-        raise ValueError(
-            "fixed_sample_size=True must be left out with an adaptive design, whose sample sizes "
-            "depend on the ranking"
-        )
 
 
-def _stated(protocol: object, options: Mapping[str, object]) -> tuple[int, int | None, bool]:
+def _stated(protocol: object, options: Mapping[str, object]) -> tuple[int, int, bool]:
     """The options that a protocol replaces, which must be None, as it states them."""
     for name, option in options.items():
         if option is not None:
             raise ValueError(f"{name} must be left out with a protocol, got {as_written(option)}")
-    if not isinstance(protocol, (Protocol, Adaptive)):
-        raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"protocol must be a Protocol, got {as_written(protocol)}")
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
-    n_negatives = None if isinstance(protocol, Adaptive) else protocol.n_negatives
-    return protocol.n_items, n_negatives, protocol.replacement
+    return protocol.n_items, protocol.n_negatives, protocol.replacement
 
 
 def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | None) -> bool:
@@ -237,35 +215,6 @@ def _not_independent(log: Log, seen: Drawn) -> str:
     largest = lists[int(np.argmax(lists.sum(axis=1)))].astype(float)
     candidates = (kinds["n_items"] - kinds["n_relevant"])[first]
     return not_independent(seen, largest, kinds["n_negatives"][first], candidates, log.replacement)
-
-
-def _check_adaptive(log: Log, design: Adaptive) -> None:
-    """Refuse the log of an adaptive design if a row of it is not one of the outcomes."""
-    if "n_above" in log.kinds:
-        raise ValueError("n_above must be no column of the log of an adaptive design")
-    if log.sizes is not None:
-        raise ValueError("the log of an adaptive design must have one row for each user")
-    tied, better, drawn = (log.kinds[name] for name in ("n_tied", "n_better", "n_negatives"))
-    possible = set(zip(*(column.tolist() for column in design.outcomes), strict=True))
-    is_impossible = [
-        pair not in possible for pair in zip(drawn.tolist(), better.tolist(), strict=True)
-    ]
-    for kind in np.flatnonzero(is_impossible | (tied > 0))[:1].tolist():
-        recommender = next(i for i, codes in enumerate(log.codes) if (codes == kind + 1).any())
-        user = log.users[int(np.argmax(log.codes[recommender] == kind + 1))]
-        label = f"user {shortened(str(user))} of {shortened(log.recommenders[recommender])}"
-        if tied[kind]:
-            raise ValueError(
-                f"n_tied must be 0 in the log of an adaptive design, got {tied[kind]} for {label}: "
-                "whether a tied negative counted as above decided how many were drawn, and the "
-                "log does not say it; before drawing, give the item one random place among its "
-                "ties, and toss no coin for each tied negative"
-            )
-        raise ValueError(
-            f"n_negatives must be one of {design.stages}, and n_better at least 1 and at most the "
-            f"number drawn in the last round, or 0 of {design.most}, got n_negatives {drawn[kind]} "
-            f"and n_better {better[kind]} for {label}"
-        )
 
 
 def _check_weighted(log: Log, protocol: Weighted) -> None:

@@ -26,7 +26,7 @@ _RANKS = 1 << 13
 
 
 class DesignRows(Hashable, Protocol):
-    """The part of :class:`sampled_metrics.protocol.Design` that sums over ranks need."""
+    """The part of :class:`sampled_metrics.Protocol` that sums over ranks need."""
 
     @property
     def pool(self) -> IntArray: ...

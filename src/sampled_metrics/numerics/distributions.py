@@ -217,15 +217,15 @@ def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int
 
 
 def polynomials(
-    draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool, width: int
+    draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool
 ) -> FloatArray:
     """:func:`pmf_table` continued as a polynomial to fractional numbers of successes.
 
     Without replacement from logarithms of falling factorials: slower, with an absolute error only.
     """
     if replacement:
-        return pmf_table(draws, successes, pool, True, width)
-    x, size = np.arange(width), np.asarray(pool, dtype=float)
+        return pmf_table(draws, successes, pool, True)
+    x, size = np.arange(draws + 1), np.asarray(pool, dtype=float)
     hit_sign, hit = _falling(successes, size, draws)
     missed_sign, missed = _falling(size - successes, size, draws)
     logs = hit[:, x] + missed[:, draws - x] - _falling(size, size, draws)[1][..., -1:]

@@ -57,7 +57,6 @@ def test_knots_and_their_lines(m):
 @pytest.mark.parametrize("top", [0, 40])
 def test_exact_ranks_need_no_distribution_of_the_sampled_rank(monkeypatch, top):
     expected = on_knots(np.eye(301), 300)
-    monkeypatch.setattr(module, "thinning", None)
     monkeypatch.setattr(Protocol, "rows", None)  # the identity, of 10^8 entries in large catalogues
     generators = generators_of(300, 300, False, top)
     np.testing.assert_allclose(

@@ -450,7 +450,7 @@ GOOD = [6, 3, 1]
             },
             "replacement must be the same",
         ),
-        ({"protocol": Protocol([50, 60, 70], 2)}, r"n_items must be one number .* \(3,\)"),
+        ({"protocol": Protocol([50, 60, 70], 2)}, r"n_items must be one catalogue size .* \(3,\)"),
         ({"protocol": Protocol(30_000_000, 2)}, "n_items must be at most 20,000,000"),
         ({"confidence": 1.0}, r"confidence must be a number in \(0, 1\), got 1.0"),
         ({"confidence": "high"}, "confidence must be a number"),

@@ -15,7 +15,7 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics.bounds import bets
-from sampled_metrics.bounds.generators import basis
+from sampled_metrics.bounds.generators import hats
 from sampled_metrics.designs.sample import Sample
 
 N_ITEMS, N_NEGATIVES, USERS = 60, 8, 250
@@ -78,7 +78,7 @@ def test_ends_are_where_bets_reach_their_evidence(
         (part,) = parts.parts
         top = 0 if assumed is None else part.generators(assumed).top
         built = bets.build(parts, assumed, math.log(WEALTH), USERS)
-        functions = built.functions[0] @ basis(part.protocol).T
+        functions = built.functions[0] @ hats(N_NEGATIVES).T
         for sign, end in ((1, row["possible_low"]), (-1, row["possible_high"])):
             products = []
             for i in np.flatnonzero(built.sign == sign):

@@ -7,7 +7,6 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import designs, evaluation
-from sampled_metrics.designs.adaptive import AdaptiveAnalysis
 from sampled_metrics.designs.exact import ExactAnalysis
 from sampled_metrics.designs.uniform import UniformAnalysis
 from sampled_metrics.designs.weighted import NAboveAnalysis, WeightedAnalysis
@@ -22,11 +21,9 @@ ROWS = pd.DataFrame(
     }
 )
 SIZES = {"n_items": 101, "n_negatives": 9}
-ADAPTIVE = ROWS.assign(n_better=[1, 2, 3, 3] * 20, n_negatives=4)
 LOGS = {
     UniformAnalysis: sm.read_log(ROWS, **SIZES, replacement=False),
     ExactAnalysis: sm.read_log(ROWS, n_items=10, n_negatives=9, replacement=False),
-    AdaptiveAnalysis: sm.read_log(ADAPTIVE, protocol=sm.Adaptive(101, 4, 16)),
     WeightedAnalysis: sm.read_log(ROWS, protocol=sm.Protocol(101, 9, weights=[1, 2] * 50 + [1])),
     NAboveAnalysis: sm.read_log(ROWS.assign(n_above=30.0), **SIZES, replacement=True),
 }

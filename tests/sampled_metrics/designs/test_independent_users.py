@@ -11,7 +11,6 @@ import pytest
 from sampled_metrics import Protocol
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.log.read import read_log
-from sampled_metrics.protocol import Adaptive
 from sampled_metrics.readers import from_scores
 from tests.sampled_metrics.designs.logs import estimate
 
@@ -40,7 +39,12 @@ def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool)
 
 def test_samples_that_were_doubled_while_the_item_was_first_get_no_range() -> None:
     ranks = np.minimum(np.random.default_rng(2).geometric(0.01, size=400), 500)
-    drawn, above = Adaptive(n_items=500, first=10, most=160).draw(ranks, 3)
+    rng, drawn, above = np.random.default_rng(3), np.zeros(400, int), np.zeros(400, int)
+    for m in (10, 10, 20, 40, 80):
+        drawn, above = (
+            np.where(above == 0, drawn + m, drawn),
+            np.where(above == 0, rng.binomial(m, (ranks - 1) / 499), above),
+        )
     rows = pd.DataFrame({"user": np.arange(400), "n_better": above, "n_tied": 0})
     log = read_log(rows.assign(n_negatives=drawn), n_items=500, replacement=True)
     with pytest.raises(ValueError, match="n_negatives must not depend on n_better"):
@@ -168,9 +172,7 @@ def test_the_error_rates_of_suspected_samples() -> None:
         assert not suspected(fewest - 1, 1, 0, m)
 
 
-def test_a_sample_size_is_fixed_or_adaptive() -> None:
+def test_fixed_sample_size_is_true_or_false() -> None:
     rows = pd.DataFrame({"user": [1, 2], "n_negatives": [2, 8], "n_better": [1, 0], "n_tied": 0})
-    with pytest.raises(ValueError, match="must be left out with an adaptive design"):
-        read_log(rows, protocol=Adaptive(50, first=2, most=8), fixed_sample_size=True)
     with pytest.raises(ValueError, match="fixed_sample_size must be True or False, got 'yes'"):
         read_log(rows, n_items=9, replacement=True, fixed_sample_size="yes")  # type: ignore[arg-type]

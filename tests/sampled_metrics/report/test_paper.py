@@ -86,15 +86,6 @@ def test_a_biased_estimator_is_not_called_unbiased() -> None:
 
 
 def test_designs_are_described() -> None:
-    drawn = {"n_negatives": np.tile([4, 2, 2], 40), "n_tied": 0}
-    better = np.tile([0, 1, 2], 40)
-    design = sm.Adaptive(50, first=2, most=4)
-    rows = frame_of(60, **drawn).assign(n_better=better)
-    adaptive = sm.read_log(rows, protocol=design)
-    paragraph = sm.estimate(adaptive, ["auc"]).methods()
-    assert "drawn uniformly, 2 at first, doubled up to 4 while none was above the item, from" in (
-        paragraph
-    )
     weighted = sm.Protocol(50, 9, weights=np.linspace(1, 2, 50), replacement=True)
     log = sm.read_log(frame_of(60), protocol=weighted)
     paragraph = sm.estimate(log, ["auc"]).methods()

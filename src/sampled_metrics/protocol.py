@@ -1,8 +1,8 @@
-"""P for a fixed number of negatives: Protocol, and its form for weighted ones.
+"""P: the distribution of the sampled rank, given the true rank.
 
 The number of m random negatives above an item is binomial if they are drawn with replacement and
 hypergeometric if not. Both are computed from whole numbers (:mod:`.numerics.distributions`), to
-about 13 digits even for catalogues of 1e9 items.
+about 13 digits even for catalogues of 1e9 items. Weighted negatives have a class of their own.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
-from .._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
-from ..numerics import successive_sampling
-from ..numerics.distributions import log_pmf, pmf_table
-from .design import Design, drawn_alike, one_number
+from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
+from .numerics import successive_sampling
+from .numerics.distributions import log_pmf, pmf_table, polynomials
+
+#: Entries of P held in memory at once.
+_BLOCK = 1 << 20
 
 #: Tables with at most so many entries are cached.
 _CACHED = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Protocol(Design):
+class Protocol:
     """How negatives are sampled for one evaluation instance.
 
     Attributes
@@ -89,6 +91,9 @@ class Protocol(Design):
     n_relevant: int = 1
     weights: FloatArray | None = None
     collapsed: bool = False
+
+    #: Whether all items are equally likely to be drawn, and all drawn items are ranked.
+    uniform: ClassVar[bool] = True
 
     def __new__(cls, *_: object, **options: Any) -> Protocol:
         """A :class:`Weighted` one if the negatives are not drawn uniformly or not all ranked."""
@@ -161,6 +166,82 @@ class Protocol(Design):
             and isinstance(self.n_items, int)
             and self.n_negatives == self.n_items - self.n_relevant
         )
+
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P: sampled ranks of an item at a known position.
+
+        >>> Protocol(n_items=10_000, n_negatives=99).n_outcomes
+        100
+        """
+        return self.n_negatives + 1
+
+    @property
+    def pool(self) -> IntArray:
+        """Irrelevant items, from which negatives are drawn uniformly, or ValueError."""
+        drawn_alike(self)
+        return np.asarray(self.n_items, dtype=np.int64) - self.n_relevant
+
+    def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
+        """Number of irrelevant items above the item at true `rank`; broadcasts with `n_items`.
+
+        Raises ValueError if a rank is fractional, below `position`, or leaves no place for the
+        relevant items behind it.
+
+        >>> Protocol(n_items=10, n_negatives=3, n_relevant=2).above([4, 7], position=2)
+        array([2, 5])
+        """
+        j = integer(position, "position", 1, self.n_relevant)
+        last = np.asarray(self.n_items) - (self.n_relevant - j)
+        return integers(rank, "rank", j, last) - j
+
+    def rows(self, above: np.ndarray) -> FloatArray:
+        """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.
+
+        The numbers may be fractions if at least `n_negatives` + 17 irrelevant items are on either
+        side: the probabilities are polynomials in them.
+
+        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
+        array([[0.25, 0.5 , 0.25]])
+        """
+        return np.asarray(pmf_table(self.n_negatives, above, self.pool, self.replacement))
+
+    def _polynomials(self, above: np.ndarray) -> FloatArray:
+        """:meth:`rows` for any fractional numbers of items above: slower, with absolute errors.
+
+        >>> Protocol(4, 2, replacement=False)._polynomials(np.array([0.5]))
+        array([[ 0.625     ,  0.41666667, -0.04166667]])
+        """
+        return np.asarray(polynomials(self.n_negatives, above, self.pool, self.replacement))
+
+    def blocks(
+        self, rank: ArrayLike, position: int = 1, width: int | None = None
+    ) -> Iterator[FloatArray]:
+        """The first `width` columns of the rows at each rank in turn, in blocks of bounded size.
+
+        >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
+        [(10000, 100)]
+        """
+        above, width = self.above(rank, position), self.n_outcomes if width is None else width
+        above, pool = (counts.ravel() for counts in np.broadcast_arrays(above, self.pool))
+        step = max(1, _BLOCK // width)
+        for start in range(0, above.size, step):
+            part = slice(start, start + step)
+            yield np.asarray(
+                pmf_table(self.n_negatives, above[part], pool[part], self.replacement, width)
+            )
+
+    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
+        """Distribution of the outcome in a population with the probability `mass` at each rank.
+
+        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
+        array([0.625, 0.25 , 0.125])
+        """
+        pmf, start = np.zeros(self.n_outcomes), 0
+        for block in self.blocks(rank, position):
+            pmf += mass[start : start + len(block)] @ block
+            start += len(block)
+        return pmf
 
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -499,36 +580,53 @@ def _weighted(options: Mapping[str, Any]) -> bool:
     return options.get("weights") is not None or bool(options.get("collapsed"))
 
 
-def checked(design: Design, *, n_relevant: int | None = None) -> Protocol:
+def drawn_alike(protocol: Protocol) -> None:
+    """Raise ValueError unless negatives are drawn uniformly and all ranked.
+
+    >>> drawn_alike(Protocol(10_000, 99))
+    """
+    if not protocol.uniform:
+        raise ValueError(
+            f"protocol must draw negatives uniformly and rank all of them here, got {protocol!r}"
+        )
+
+
+def one_size(protocol: Protocol) -> int:
+    """The catalogue size of a uniform protocol that has only one, or ValueError.
+
+    >>> one_size(Protocol(10_000, 99))
+    10000
+    """
+    drawn_alike(protocol)
+    return one_number(protocol)
+
+
+def one_number(protocol: Protocol) -> int:
+    """The catalogue size of a protocol that has only one, or ValueError."""
+    if not isinstance(protocol.n_items, int):
+        raise ValueError(
+            f"n_items must be one catalogue size here, got shape {protocol.n_items.shape}"
+        )
+    return protocol.n_items
+
+
+def checked(protocol: object, *, n_relevant: int | None = None) -> Protocol:
     """The protocol, if it is a uniform one (for `n_relevant` items, if given), or ValueError.
 
     >>> checked(Protocol(10_000, 99)).n_negatives
     99
     """
-    if not isinstance(design, Protocol):
+    if not isinstance(protocol, Protocol):
         raise ValueError(
-            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(design)}"
+            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(protocol)}"
         )
-    drawn_alike(design)
-    if n_relevant is not None and design.n_relevant != n_relevant:
+    drawn_alike(protocol)
+    if n_relevant is not None and protocol.n_relevant != n_relevant:
         raise ValueError(
             f"protocol must be for n_relevant = {n_relevant} in each instance, got "
-            f"{design.n_relevant}"
+            f"{protocol.n_relevant}"
         )
-    return design
-
-
-def fixed(design: Design, name: str) -> Protocol:
-    """The design, if it has a fixed number of negatives, or ValueError.
-
-    >>> fixed(Protocol(10_000, 99), "naive").n_negatives
-    99
-    """
-    if not isinstance(design, Protocol):
-        raise ValueError(
-            f"protocol must have a fixed number of negatives for {name}, got {as_written(design)}"
-        )
-    return design
+    return protocol
 
 
 def thinned(m: int, size: int) -> FloatArray:
