@@ -14,8 +14,11 @@ CONFIDENCE = 0.95
 NORMAL_QUANTILE = 1.96
 #: No assumption on the true ranks.
 NONE = "none"
+#: No assumption either, but a statement of the log's users and not of a population.
+OF_USERS = "none, of these users"
 #: The condition of what needs no assumption on the true ranks.
 WHATEVER = "whatever the ranks"
+WHATEVER_OF_USERS = f"{WHATEVER}, and of these users alone"
 #: By a theorem, for any number of users.
 THEOREM = "theorem"
 #: By the central limit theorem, for many users.
@@ -38,6 +41,8 @@ class Assumed:
 
     conditions: tuple[object, ...] = ()
     free_metrics: tuple[str, ...] = ()
+    of_users: bool = False
+    """Whether ranges that assume nothing are of the log's users, and not of a population."""
 
     @property
     def conditions_text(self) -> str:
@@ -62,14 +67,16 @@ def promise(assumption: str, warrant: str, confidence: float) -> str:
 
     >>> promise(NONE, THEOREM, 0.95), promise(NONE, LARGE_SAMPLE, 0.9)
     ('95% confidence, whatever the ranks', 'large sample, whatever the ranks')
+    >>> promise(OF_USERS, THEOREM, 0.95)
+    '95% confidence, whatever the ranks, and of these users alone'
     >>> print(promise("decreasing at the top", THEOREM, 0.9))
     90% confidence, if deeper ranks have fewer users
     >>> print(promise("mixture of geometrics, at most 4 times per doubling", THEOREM, 0.95))
     95% confidence, if ranks are a mixture of geometrics, at most 4x fewer users per doubling
     """
     ground = f"{percent(confidence)} confidence" if warrant == THEOREM else warrant
-    if assumption == NONE:
-        return f"{ground}, {WHATEVER}"
+    if assumption in (NONE, OF_USERS):
+        return f"{ground}, {WHATEVER if assumption == NONE else WHATEVER_OF_USERS}"
     condition = assumption.replace("decreasing at the top", "deeper ranks have fewer users")
     condition = condition.replace("mixture", "ranks are a mixture")
     condition = condition.replace(" times per", "x fewer users per")

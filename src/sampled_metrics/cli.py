@@ -490,9 +490,9 @@ COMMANDS = {
         "corrected one, and the 95% interval of the exact difference. The chance that any verdict "
         "with 95% confidence on the log's pairs by this metric is wrong is at most 5%, if the "
         "verdict's assumption holds, for users drawn from a population at random and for its exact "
-        "metrics. A verdict whatever the ranks holds for the log's own users, too. Where a pair is "
-        "undecided, the track record of such estimates says how often such orders were right; "
-        "the result names the recommenders that it is of.",
+        "metrics. A verdict whatever the ranks holds for the log's own users, too, and for them "
+        "alone if it says so. Where a pair is undecided, the track record of such estimates says "
+        "how often such orders were right; the result names the recommenders that it is of.",
         "sampled-metrics compare bundled --metric ndcg@10",
         _LOG,
     ),

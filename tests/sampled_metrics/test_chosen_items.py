@@ -109,6 +109,36 @@ def test_a_good_choice_makes_the_interval_narrow():
     assert wide["possible_high"] - wide["possible_low"] > 0.3
 
 
+def test_intervals_are_of_the_users_of_the_log():
+    """Of 500 users drawn from a heavy-tailed population, whose own metric is often missed."""
+    n, size, population_missed = 500, 20, 0
+
+    def drawn(rng, users):
+        return np.minimum(1 + (2 * rng.pareto(0.8, users)).astype(int), n)
+
+    exact = float(sm.metric("rr")(drawn(np.random.default_rng(0), 1_000_000)).mean())
+    for seed in range(16):
+        rng = np.random.default_rng(1_000 + seed)
+        ranks = drawn(rng, 500)
+        above = np.minimum(rng.binomial(ranks - 1, 0.95), size)
+        others = ranks - 1 - above
+        x = rng.hypergeometric(others, n - 1 - size - others, size)
+        columns = {"n_chosen": size, "n_chosen_better": above, "n_better": x}
+        columns |= {"n_negatives": size, "n_tied": 0, "n_items": n}
+        frame = pd.DataFrame({"user": range(500)} | columns)
+        found = sm.estimate(read(frame), ["rr", "auc"])
+        row, of_auc = found.frame.to_dict("records")
+        assert row["possible_low"] <= sm.metric("rr")(ranks).mean() <= row["possible_high"] + 1e-12
+        population_missed += not row["possible_low"] <= exact <= row["possible_high"]
+    assert population_missed > 2, "then the interval might promise more than it says"
+    assert [row["assumption"], of_auc["assumption"]] == ["none, of these users", "none"]
+    assert found.promises() == [
+        "95% interval for rr: whatever the ranks, and of these users alone",
+        "95% interval for auc: whatever the ranks",
+    ]
+    assert "whatever the ranks, and of these users alone" in found.methods()
+
+
 def test_auc_is_estimated_without_bias():
     """The mean over all samples of 2 of 4 others, two of which are above."""
     values = []
@@ -126,6 +156,10 @@ def test_a_comparison_names_the_better_one():
     worse = rows_of(np.full(400, 8), np.full(400, 20), recommender="B")
     result = sm.compare(read(pd.concat([better, worse])), "rr")
     assert result.verdicts == {("A", "B"): "A beats B"}
+    of_users = "whatever the ranks, and of these users alone"
+    assert result.sentences == [f"A beats B on RR (95% confidence, {of_users})."]
+    assert result.promises() == [f"95% interval: {of_users}"]
+    assert result.frame["assumption"].tolist() == ["none, of these users"]
     row = result.frame.iloc[0]
     assert np.isnan(row["estimate"])
     assert row["possible_low"] > 0

@@ -51,6 +51,9 @@ class ChosenSample(Sample):
         weights = np.bincount(bet_kind_index, users, len(bet_kinds)).astype(float)
         return partition(bet_kinds, weights, metric, self.replacement)
 
+    def is_mixed(self, recommender: str) -> bool:
+        return True  # of numbers of chosen items above
+
     def enlarged(self, recommender: str) -> None:
         return None  # the tests are for negatives from all items
 
@@ -75,7 +78,11 @@ class ChosenValues(Values):
 
 
 class ChosenAnalysis(UniformAnalysis):
-    """AUC has an estimate; every metric has an interval, whatever the ranks."""
+    """AUC has an estimate; every metric has an interval, whatever the ranks.
+
+    Except for AUC it is for the log's users, and not for a population: certificates are averaged
+    over these users, and no end exceeds their own reported mean.
+    """
 
     estimators: ClassVar[tuple[str, ...]] = ()
     sample_class: ClassVar[type[Sample]] = ChosenSample

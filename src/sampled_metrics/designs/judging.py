@@ -201,7 +201,7 @@ class Judge:
             order: one.combined(self.weaker_evidence.get(order))
             for order, one in self.evidence(assumption, pairs, weight).items()
         }
-        if keep:
+        if keep and not any(map(self.sample.is_mixed, names)):  # else it is of these users alone
             self.weaker_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
         judgements = self._judgements(assumption, pairs, evidence, spans)
@@ -233,11 +233,17 @@ class Judge:
                     sign=int(low > 0) - int(high < 0),
                     low=low,
                     high=high,
-                    assumption=assumption_name(assumption),
+                    assumption=self._stated(assumption, pair),
                     steepness=steepness,
                     detectable=0.5 * (high - low),
                 )
         return judgements
+
+    def _stated(self, assumption: Assumption | None, pair: Pair) -> str:
+        """What a judgement assumes, or that it is of the log's users alone."""
+        if assumption is None and any(map(self.sample.is_mixed, pair)):
+            return _confidence.OF_USERS
+        return assumption_name(assumption)
 
     def evidence(
         self,

@@ -65,7 +65,10 @@ def identified(
         if not names:
             break
         for name, ends in compute_ends(sample, metric, assumed, names, confidence, notes).items():
-            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.THEOREM)
+            stated = assumption_name(assumed)
+            if assumed is None and sample.is_mixed(name):
+                stated = _confidence.OF_USERS
+            intervals[name] = Range(*ends, stated, _confidence.THEOREM)
     return intervals, notes
 
 

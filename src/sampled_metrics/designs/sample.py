@@ -363,6 +363,15 @@ class Sample:
             built_bets.sign, built_bets.slope, mean, log_wealth, self.users[recommender]
         )
 
+    def is_mixed(self, recommender: str) -> bool:
+        """Whether bets that assume nothing are about the log's users, and not about a population.
+
+        Certificates are averaged over the log's mix of numbers of negatives and of relevant items,
+        on which the ranks may depend.
+        """
+        sizes = self.bet_kinds[0][self.share(recommender) > 0, :2]
+        return bool((sizes != sizes[0]).any())
+
     def share(self, recommender: str) -> FloatArray:
         """The share of a recommender's users with a row of each of `bet_kinds`."""
         bet_kinds, bet_kind_index = self.bet_kinds

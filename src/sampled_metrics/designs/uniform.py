@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _confidence, _progress
-from .._confidence import NONE, Assumed, percent
+from .._confidence import NONE, OF_USERS, Assumed, percent
 from .._validate import as_written, shortened
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Uniform
@@ -234,7 +234,7 @@ class UniformAnalysis(Analysis):
         """The setting assumed: what the intervals assume; absent if there are none."""
         if not self.request.identification:
             return {}
-        assuming = set(frame.loc[frame["assumption"] != NONE, "metric"])
+        assuming = set(frame.loc[~frame["assumption"].isin([NONE, OF_USERS]), "metric"])
         metrics = self.request.metrics
         free_metrics = [metric.name for metric in metrics if metric.name not in assuming]
         if len(free_metrics) == len(metrics):
@@ -308,8 +308,11 @@ class UniformAnalysis(Analysis):
 
     def assumed_of_pairs(self, metric: Metric) -> Assumed:
         """The setting assumed of a comparison."""
-        assumption = None if self.unbiased(metric) else self.assumption(metric)
-        return Assumed(() if assumption is None else (assumption,))
+        if self.unbiased(metric):
+            return Assumed()
+        if assumption := self.assumption(metric):
+            return Assumed((assumption,))
+        return Assumed(of_users=any(map(self.sample.is_mixed, self.sample.names)))
 
     def _pair_row(
         self,

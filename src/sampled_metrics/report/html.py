@@ -47,13 +47,15 @@ DEFINITIONS = {
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
     "interval": "All exact values that are consistent with the log under the assumption named, at "
     "the confidence named: in 5% of logs at most a 95% interval misses the exact value, if the "
-    "assumption holds. Where it is wide, the sample does not say what the exact metric is.",
+    "assumption holds. That is the value of a population that the users were drawn from, unless "
+    "it says otherwise. Where it is wide, the sample does not say what the exact metric is.",
     "large sample": "Student's interval of the paired differences, as for any metric without bias. "
     "It needs many users.",
-    "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. Decreasing "
-    "at the top: near the top, deeper ranks have fewer users. At most k times per doubling: "
-    "moreover, they are at most k times fewer from one doubling of the rank to the next. Mixture "
-    "of geometrics: near the top, users are a mixture of geometric distributions.",
+    "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. None, of "
+    "these users: nothing, and it is of the log's users and not of a population. Decreasing at the "
+    "top: near the top, deeper ranks have fewer users. At most k times per doubling: moreover, "
+    "they are at most k times fewer from one doubling of the rank to the next. Mixture of "
+    "geometrics: near the top, users are a mixture of geometric distributions.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Theorem: for "
     "any number of users, if the assumption holds. Large sample: by Student's test, which needs "
     "many users. Track record: calibrated on recommenders whose exact metrics are known, with a "
@@ -64,9 +66,10 @@ DEFINITIONS = {
     "The chance that any such verdict on the log's pairs by one metric is wrong is at most 1 less "
     "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
     "population that the users were drawn from at random. A verdict whatever the ranks holds for "
-    "the log's own users, too. One probably beats the other if the log does not decide, but the "
-    "track record says that such orders were right in 95% of cases or more. At most 5% of all "
-    "pairs get a wrong verdict by it, on average over sources like the benchmark's.",
+    "the log's own users, too, and for them alone if it says so. One probably beats the other if "
+    "the log does not decide, but the track record says that such orders were right in 95% of "
+    "cases or more. At most 5% of all pairs get a wrong verdict by it, on average over sources "
+    "like the benchmark's.",
 }
 
 

@@ -18,10 +18,12 @@ from .._confidence import (
     CONFIDENCE,
     LARGE_SAMPLE,
     NONE,
+    OF_USERS,
     THEOREM,
     TRACK_RECORD,
     UNDECIDED,
     WHATEVER,
+    WHATEVER_OF_USERS,
     Assumed,
     percent,
     promise,
@@ -239,6 +241,8 @@ def assuming(result: Result) -> list[str]:
 def _condition(assumption: str, assumed: Assumed) -> str:
     """What ranges under an assumption of this name assume of the ranks."""
     ranks = [str(one) for one in assumed.conditions if isinstance(one, Assumption)]
+    if assumption == OF_USERS or (assumed.of_users and not ranks):
+        return WHATEVER_OF_USERS
     if assumption == NONE or not ranks:
         return WHATEVER
     return f"if {ranks[0]}"

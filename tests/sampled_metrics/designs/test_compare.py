@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import sampled_metrics as sm
 from sampled_metrics import Protocol, RelevantSets, evaluation, metric
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.designs import judging
@@ -429,3 +430,27 @@ def test_a_full_ranking_is_said_to_be_exact_for_its_users() -> None:
         log = read_log(rows, n_items=n_items, n_negatives=9, replacement=False)
         for result in (evaluation.compare(log, "auc"), evaluation.estimate(log, ["auc"])):
             assert ("exact for these users" in " ".join(result.promises())) == is_exact
+
+
+@pytest.mark.parametrize("few", [20, 40])
+def test_what_assumes_nothing_is_of_these_users_where_numbers_of_negatives_differ(few):
+    """Certificates are averaged over the log's mix of numbers, on which ranks may depend."""
+    rng, users = np.random.default_rng(1), 600
+    negatives = np.where(np.arange(users) % 2, 40, few)
+    frames = [
+        pd.DataFrame({"recommender": name, "user": range(users), "n_negatives": negatives})
+        for name in "AB"
+    ]
+    above = [np.zeros(users, int), rng.binomial(negatives, 0.6)]
+    rows = pd.concat([f.assign(rank=1 + x) for f, x in zip(frames, above, strict=True)])
+    log = sm.read_log(rows, n_items=100, replacement=True, fixed_sample_size=True)
+    ground = "whatever the ranks" + ", and of these users alone" * (few < 40)
+    estimates = sm.estimate(log, ["recall@10"], assumption=None)
+    compared = sm.compare(log, "recall@10")
+    assert estimates.promises()[0] == f"95% interval: {ground}"
+    assert compared.sentences == [f"A beats B on Recall@10 (95% confidence, {ground})."]
+    assert sm.compare(log, "recall@10", assumption=None).promises() == [f"95% interval: {ground}"]
+    expected = "none, of these users" if few < 40 else "none"
+    for frame in (estimates.frame, compared.frame):
+        assert set(frame["assumption"]) == {expected}
+    assert set(sm.estimate(log, ["auc"]).frame["assumption"]) == {"none"}  # bets on users' values
