@@ -500,7 +500,8 @@ COMMANDS = {
         "Say by the exit status whether a new recommender is better than the old one.",
         "Each log has one recommender, on the same users. The status is 0 if the new one is "
         "better, 1 if it is worse, 3 if neither can be said, and 2 after an error. What is printed "
-        "names the confidence and the assumption of the verdict, or the track record.",
+        "names the confidence and the assumption of the verdict. A lead by track record is "
+        "printed and decides nothing: the status is 3.",
         "sampled-metrics example toy\nsampled-metrics gate toy/old.csv toy/new.csv --metric "
         "ndcg@10 --n-items 480 --n-negatives 50 --no-replacement",
     ),

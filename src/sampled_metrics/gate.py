@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Exit status by verdict; 2 is bad input.
 STATUS = {"better": 0, "no worse": 0, "worse": 1, UNDECIDED: 3}
+_LEAD = "undecided: a lead by track record decides nothing here"
 
 
 def gate(
@@ -79,8 +80,11 @@ def gate(
         verdict, note = _within(row, float(margin))
         return verdict, replace(comparison, notes=(note, *comparison.notes))
     winner = str(row["verdict"]).partition(" ")[0]
-    is_decided = row["verdict"] != UNDECIDED and row["warrant"] in (THEOREM, LARGE_SAMPLE)
-    return ({"new": "better", "old": "worse"}[winner] if is_decided else UNDECIDED), comparison
+    if row["verdict"] != UNDECIDED and row["warrant"] in (THEOREM, LARGE_SAMPLE):
+        return {"new": "better", "old": "worse"}[winner], comparison
+    if row["verdict"] != UNDECIDED:
+        comparison = replace(comparison, notes=(_LEAD, *comparison.notes))
+    return UNDECIDED, comparison
 
 
 def _within(row: pd.Series, margin: float) -> tuple[str, str]:

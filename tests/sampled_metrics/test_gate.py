@@ -44,7 +44,9 @@ def test_it_says_what_compare_says_of_one_log(toy: Path) -> None:
     pd.testing.assert_frame_equal(found.frame, expected.frame)
 
 
-def test_the_lead_of_a_track_record_decides_nothing() -> None:
+def test_the_lead_of_a_track_record_decides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two versions of one model, of which the record says that the new one is probably better."""
     rng, n, m, users = np.random.default_rng(7), 3706, 100, 6000
     ranks = np.clip(np.ceil(np.exp(rng.normal(5.0, 1.7, users))).astype(int), 1, n)
@@ -56,6 +58,14 @@ def test_the_lead_of_a_track_record_decides_nothing() -> None:
     verdict, comparison = gate(old, new, "ndcg@10", **sizes)
     assert comparison.frame["warrant"].item() == "track record"
     assert verdict == "undecided"
+    for name, log in (("old", old), ("new", new)):
+        log.to_csv(tmp_path / f"{name}.csv", index=False)
+    command = ["gate", str(tmp_path / "old.csv"), str(tmp_path / "new.csv"), "--metric", "ndcg@10"]
+    options = ["--n-items", str(n), "--n-negatives", str(m), "--no-replacement"]
+    assert main([*command, *options]) == 3
+    printed = capsys.readouterr()
+    assert "probably beats" in printed.out
+    assert "note: undecided: a lead by track record decides nothing here" in printed.err
 
 
 @pytest.mark.parametrize(
