@@ -5,7 +5,9 @@ lambda (value - c). If the values are independent and the average of their expec
 c, the expected capital is at most 1, by the inequality of arithmetic and geometric means. The same
 holds for an average over several stakes. So the capital exceeds 1 / error with a probability of at
 most `error` (waudbysmith2024). The stakes are fixed in advance: the result does not depend on the
-order of the values, and these need not have equal expectations.
+order of the values, and these need not have equal expectations. Values drawn without replacement
+are negatively associated, so that the expected capital is no larger: the mean may be that of a
+finite set from which they were drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The test of compare: by enumeration, in many digits, and on populations made to mislead it."""
 
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 from math import factorial, prod
 
 import mpmath as mp
@@ -225,3 +225,16 @@ def test_constants():
     assert against(np.zeros(5), 0.0, 0.0) == (0, 1.0)
     assert against(np.full(5, 0.3), 0.3, 0.3) == (1, 0.0)
     assert against(np.zeros(1000), -1.0, 1.0) == (0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "population", [[0, 0, 0, 0, 0, 1], [0, 0.2, 0.5, 0.5, 1, 1], [0, 1, 1, 1, 1, 1]]
+)
+def test_the_expected_capital_is_at_most_1_in_draws_without_replacement(population):
+    """Over all samples of 3 of 6 values; the mean is that of the 6."""
+    wealth = [
+        np.exp(log_e_value(*np.unique(sample, return_counts=True), 0.0, float(np.mean(population))))
+        for sample in combinations(population, 3)
+    ]
+    assert np.mean(wealth) <= 1 + 1e-12
+    assert max(wealth) > 1
