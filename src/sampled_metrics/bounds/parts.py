@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Most negatives of a user that a bet or a fit uses, since their memory grows with the square of
 #: the number: of a larger sample they use its random subsets, which are samples too.
-MOST_NEGATIVES = 4_000
+MOST_NEGATIVES = 3_000
 #: Largest ratios of catalogue sizes, and of positions and numbers of relevant items, that share a
 #: function. Groups with a smaller share of the users than `_FEW` are merged in any case.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
