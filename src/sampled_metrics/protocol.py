@@ -282,13 +282,13 @@ class Protocol:
         -------
         ndarray of float, shape (..., c)
             Relative error below 1e-12; with weights or collapsed an absolute error below 1e-12,
-            for up to some 500 negatives. Weights without replacement, and collapsed ones, take
-            time in proportion to n_items (about a second for 30,000).
+            for up to some 500 negatives. Weights without replacement take time in proportion to
+            n_items (about a second for 30,000).
 
         Raises
         ------
         ValueError
-            As :meth:`above`.
+            As :meth:`above`, or if negatives are drawn by weights and collapsed.
 
         Examples
         --------
@@ -464,16 +464,6 @@ class Weighted(Protocol):
 
     uniform = False
 
-    @property
-    def drawn(self) -> str:
-        """How negatives are drawn, in words.
-
-        >>> Protocol(5, 2, collapsed=True).drawn
-        'uniformly, duplicates collapsed'
-        """
-        words = "uniformly" if self.weights is None else "by weights"
-        return f"{words}, duplicates collapsed" if self.collapsed else words
-
     def __new__(cls, *values: Any, **options: Any) -> Protocol:  # type: ignore[misc]
         """A uniform one where dataclasses.replace takes the weights away."""
         is_copied = not (values or options)  # copy and pickle set the fields later
@@ -523,7 +513,10 @@ class Weighted(Protocol):
             )
             pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)
         elif self.collapsed:
-            pmf_rows = successive_sampling.distinct(self.weights, distinct_above, m)
+            raise ValueError(
+                "weights must be left out for the distribution of collapsed negatives: with both, "
+                f"only inclusion is known, got {self!r}"
+            )
         elif self.replacement:
             x, p = np.arange(m + 1), self.share(distinct_above + 1)[:, np.newaxis]
             log_binomial = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)

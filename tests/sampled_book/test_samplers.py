@@ -74,15 +74,6 @@ def test_draws_that_are_not_uniform_are_found(way):
         assert ("items" in audited.alarms) == samplers.WAYS[way]
 
 
-@pytest.mark.matrix
-def test_popular_negatives_bound_the_exact_recall_of_every_recommender():
-    ranges = samplers.ranges_by_popularity(100, 10)
-    assert len(ranges) == 12
-    assert ranges["exact"].between(ranges["low"], ranges["high"]).all()
-    assert ranges["high"]["Popular"] < 0.2  # and far from everything
-    assert (ranges["low"] < 0.005).all()
-
-
 def test_the_survey_has_a_commit_and_a_line_for_each_code():
     rows = pd.read_csv(samplers.SURVEYED)
     assert rows["name"].is_unique

@@ -95,7 +95,8 @@ def test_sampled_ranks_are_estimated_as_their_log_is() -> None:
     measure.update(SCORES, TARGETS)
     counted = [ranks_by_sorting(row)[:2] for row in range(USERS)]
     frame = pd.DataFrame(counted, columns=["n_better", "n_tied"]).assign(user=range(USERS))
-    log = sm.read_log(frame.assign(recommender="model"), protocol=protocol)
+    sizes = {"n_items": 500, "n_negatives": ITEMS - 1, "replacement": False}
+    log = sm.read_log(frame.assign(recommender="model"), **sizes)
     expected = sm.estimate(log, ["ndcg@10"]).frame.iloc[0]
     found = measure.compute().frame.iloc[0]
     assert found["reported"] == pytest.approx(expected["reported"], rel=1e-14)

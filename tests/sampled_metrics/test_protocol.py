@@ -330,7 +330,7 @@ SAMPLERS = [(True, False), (True, True), (False, False)]
 WEIGHTS = [[3, 1, 4, 1, 5], [1, 1, 1, 1], [9, 0, 2, 2, 0, 1], [100, 1, 10, 1, 1, 1000]]
 
 
-def drawn_by(weights: list[int], place: int, m: int, replacement: bool, collapsed: bool):
+def drawn_by(weights: list[int], place: int, m: int, replacement: bool):
     """Law of the items above a place among m, over all sequences of draws, in fractions."""
     pmf, pool = [Fraction(0)] * (m + 1), [i for i in range(len(weights)) if i != place]
     for draws in product(pool, repeat=m):
@@ -339,29 +339,24 @@ def drawn_by(weights: list[int], place: int, m: int, replacement: bool, collapse
             chance *= mass.get(i, Fraction(0)) / sum(mass.values()) if sum(mass.values()) else 0
             if not replacement:
                 mass.pop(i, None)
-        ranked = set(draws) if collapsed else draws
-        pmf[sum(i < place for i in ranked)] += chance
+        pmf[sum(i < place for i in draws)] += chance
     return [float(p) for p in pmf]
 
 
 @pytest.mark.some(12)
 @pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize(
-    ("replacement", "collapsed"), [(True, False), (True, True), (False, False)]
-)
+@pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_weighted_laws_equal_an_enumeration(weights, replacement, collapsed, m) -> None:
+def test_weighted_laws_equal_an_enumeration(weights, replacement, m) -> None:
     if not replacement and sum(w > 0 for w in weights) <= m:
         with pytest.raises(ValueError, match="weights must hold more than"):
             Protocol(len(weights), m, weights=weights, replacement=replacement)
         return
-    protocol = Protocol(
-        len(weights), m, weights=weights, replacement=replacement, collapsed=collapsed
-    )
+    protocol = Protocol(len(weights), m, weights=weights, replacement=replacement)
     ranks = np.arange(1, len(weights) + 1)
     pmf = protocol.pmf(ranks)
     for place in range(len(weights)):
-        exact = drawn_by(weights, place, m, replacement, collapsed)
+        exact = drawn_by(weights, place, m, replacement)
         np.testing.assert_allclose(pmf[place], exact, rtol=0, atol=1e-13)
         counts = np.arange(m + 1)
         assert protocol.mean(place + 1) == pytest.approx(1 + exact @ counts, abs=1e-12)
@@ -401,8 +396,6 @@ def test_equal_weights_draw_alike() -> None:
         np.testing.assert_allclose(weighted.mean(ranks), plain.mean(ranks), rtol=1e-11)
         assert weighted.inclusion(7).sum() == pytest.approx(100, rel=1e-12)
     collapsed = Protocol(3_000, 100, collapsed=True)
-    weighted = Protocol(3_000, 100, collapsed=True, weights=np.ones(3_000))
-    np.testing.assert_allclose(weighted.pmf(ranks), collapsed.pmf(ranks), atol=1e-12)
     # 2,999 (1 - (1 - 1 / 2,999)^100) distinct ones are expected, all above the last item.
     expected = -2_999 * math.expm1(100 * math.log1p(-1 / 2_999))
     assert collapsed.mean(3_000) == pytest.approx(1 + expected, rel=1e-12)
@@ -419,7 +412,7 @@ def test_a_pool_of_several_items_lists_collapses() -> None:
         np.testing.assert_allclose(protocol.pmf(rank, position), exact, atol=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["replacement", "collapsed", "distinct"])
+@pytest.mark.parametrize("kind", ["replacement", "distinct"])
 def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
     n, m, rank, runs = 60, 12, 9, 100_000
     weights = 1000.0 / np.arange(1, n + 1) ** 1.3
@@ -427,9 +420,7 @@ def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
     weights = rng.permutation(weights)
     pool = np.delete(np.arange(n), rank - 1)
     p = weights[pool] / weights[pool].sum()
-    protocol = Protocol(
-        n, m, weights=weights, replacement=kind != "distinct", collapsed=kind == "collapsed"
-    )
+    protocol = Protocol(n, m, weights=weights, replacement=kind != "distinct")
     if kind == "distinct":
         # numpy's own algorithm, on fewer draws than the vectorised kinds
         runs = 4_000
@@ -440,11 +431,8 @@ def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
         n_above = np.append(n_above, (pool[first] < rank - 1).sum(axis=1))
         runs = n_above.size
     else:
-        drawn = np.sort(pool[rng.choice(pool.size, (runs, m), p=p)], axis=1)
-        is_new = np.ones(drawn.shape, dtype=bool)
-        if kind == "collapsed":
-            is_new[:, 1:] = np.diff(drawn, axis=1) != 0
-        n_above = ((drawn < rank - 1) & is_new).sum(axis=1)
+        drawn = pool[rng.choice(pool.size, (runs, m), p=p)]
+        n_above = (drawn < rank - 1).sum(axis=1)
     pmf = protocol.pmf(rank)
     counts = np.bincount(n_above, minlength=m + 1)
     is_large = pmf * runs >= 5
@@ -459,17 +447,14 @@ def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
 
 def test_one_item_with_most_of_the_weight() -> None:
     weights = [1e6, *[1.0] * 30]
-    for collapsed, replacement in ((True, True), (False, False)):
-        protocol = Protocol(31, 10, weights=weights, collapsed=collapsed, replacement=replacement)
-        plain = Protocol(30, 10, collapsed=collapsed, replacement=replacement)
-        # The heavy one is relevant at rank 1; without it all are alike.
-        assert protocol.pmf(1)[0] == pytest.approx(1, abs=1e-12)
-        pmf = Protocol(
-            31, 10, weights=weights[::-1], collapsed=collapsed, replacement=replacement
-        ).pmf(31)
-        alike = Protocol(31, 10, collapsed=collapsed, replacement=replacement).pmf(31)
-        np.testing.assert_allclose(pmf, alike, atol=1e-12)
-        assert plain.pmf(1)[0] == pytest.approx(1, abs=1e-12)
+    protocol = Protocol(31, 10, weights=weights, replacement=False)
+    # The heavy one is relevant at rank 1; without it all are alike.
+    assert protocol.pmf(1)[0] == pytest.approx(1, abs=1e-12)
+    pmf = Protocol(31, 10, weights=weights[::-1], replacement=False).pmf(31)
+    alike = Protocol(31, 10, replacement=False).pmf(31)
+    np.testing.assert_allclose(pmf, alike, atol=1e-12)
+    with pytest.raises(ValueError, match="weights must be left out for the distribution of coll"):
+        Protocol(31, 10, weights=weights, collapsed=True).pmf(1)
 
 
 def test_a_copy_has_the_class_of_its_weights() -> None:

@@ -87,9 +87,8 @@ def two_items_each():
 
 
 def weighted():
-    protocol = sm.Protocol(500, 50, weights=[2.0] * 10 + [1.0] * 490)
-    rows = pd.DataFrame({"user": range(300), "rank": [1, 2, 9] * 100})
-    return sm.read_log(rows, protocol=protocol)
+    rows = pd.DataFrame({"user": range(300), "rank": [1, 2, 9] * 100, "n_above": 9.0})
+    return read(rows)
 
 
 def shared():

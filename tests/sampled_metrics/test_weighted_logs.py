@@ -108,24 +108,6 @@ def test_what_is_possible_is_left_out_when_it_is_not_wanted():
     assert row[["estimate", "standard_error"]].notna().all()
     with_range = sm.estimate(log, ["auc"]).frame.iloc[0]
     assert with_range["quote"].startswith(f"{row['estimate']:.3f} (")
-    protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
-    counted = sm.read_log(pd.DataFrame({"user": [1, 2], "rank": [1, 3]}), protocol=protocol)
-    row = sm.estimate(counted, ["recall@1"], identification=False).frame.iloc[0]
-    assert (row["reported"], row["quote"]) == (0.5, "")
-    assert row[["estimate", "possible_low", "possible_high"]].isna().all()
-    assert (row["assumption"], row["warrant"]) == ("", "")
-
-
-def test_a_range_of_counts_names_its_assumption_and_is_by_a_theorem():
-    protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
-    log = sm.read_log(pd.DataFrame({"user": range(40), "rank": [1, 3] * 20}), protocol=protocol)
-    for assumption, name in (("decreasing", "decreasing at the top"), (None, "none")):
-        estimates = sm.estimate(log, ["recall@1"], assumption=assumption)
-        assert estimates.frame[["assumption", "warrant"]].values.tolist() == [[name, "theorem"]]
-        conditions = str(estimates.settings["assumed"])
-        assert ("that deeper ranks" in conditions) == (assumption is not None)
-        assert estimates.frame["estimate"].isna().all()
-        assert estimates.notes == ()  # no estimate is outside its range
 
 
 @pytest.mark.parametrize(

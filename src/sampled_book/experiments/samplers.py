@@ -10,14 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
-from sampled_metrics import Protocol, metric
+from sampled_metrics import Protocol
 from sampled_metrics._confidence import NORMAL_QUANTILE
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.bounds.identification import interval
 from sampled_metrics.readers import counts_above
 
-from ..data import benchmark, datasets
-from ..data.study import bundled_study
+from ..data import datasets
 
 #: Evaluations of public code as somebody read them, with the commit and the line that says so.
 SURVEYED = datasets.BUNDLE / "surveyed_protocols.csv"
@@ -242,30 +240,6 @@ def hit_curves(
         }
         for name, weights in orders.items()
     }  # fmt: skip
-
-
-def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
-    """Identification intervals of Recall@k from negatives drawn by ratings, on MovieLens 100K, for
-    each recommender of the benchmark.
-
-    Users stand at each sampled rank as often as expected, given how much popularity is above their
-    items. A user's own films are not candidates, which the interval does not account for.
-    """
-    name, recall = "ml-100k", metric(f"recall@{k}")
-    weights = bundled_study(name).item_counts.astype(float)
-    protocol = Protocol(weights.size, m, weights=weights)
-    shares, rows = benchmark.shares_above(name), {}
-    for recommender, ranks in benchmark.ranks(name).items():
-        item_shares = shares[shares["recommender"] == recommender]
-        pmf = binom.pmf(np.arange(m + 1), m, item_shares["share"].to_numpy()[:, np.newaxis])
-        counts = item_shares["users"].to_numpy() @ pmf
-        bounds = interval(counts, protocol, recall)
-        reported = float(counts[:k].sum() / counts.sum())
-        exact = float(ranks.evaluate(recall, "mean").mean())
-        rows[recommender] = reported, bounds.low, bounds.high, exact
-    columns = ["reported", "low", "high", "exact"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    return table.sort_values("reported", ascending=False)
 
 
 def surveyed_defaults() -> pd.DataFrame:

@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike
 from .. import _confidence
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import FloatArray, IntArray, as_written, checked_confidence
+from .._validate import FloatArray, as_written, checked_confidence
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from ..protocol import Protocol, Weighted, one_size
-from . import bets, weighted
+from ..protocol import Protocol, one_size
+from . import bets
 from .assumption import Assumption, assumption_name, checked_assumption
-from .generators import knots
 from .shortest import least_width
 
 #: A sample contradicts its protocol or an assumption if its p-value is below `REFUTED`, and below
@@ -127,8 +126,7 @@ def interval(
         valid but wider than from a log, which keeps ties together. With replacement tied draws may
         be copies of one item: use a log.
     protocol : Protocol or sequence of Protocol
-        With one catalogue size; one for each class. Weighted or collapsed negatives need a single
-        protocol with one relevant item.
+        Of uniform negatives, with one catalogue size; one for each class.
     metric : Metric or str
     confidence : float
         In (0, 1).
@@ -171,8 +169,6 @@ def interval(
     0.08 0.13
     """
     metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
-    if isinstance(protocol, Weighted):
-        return _weighted_interval(counts, protocol, metric, float(confidence), users, assumption)
     parts, rows, users_by_row, total = _sample(counts, protocol, metric, users)
     _check_assumption(parts, assumption)
     one_row_each = bool((parts.kinds[:, 1] == 1).all())
@@ -231,8 +227,7 @@ def shortest(
     Raises
     ------
     ValueError
-        As for :func:`interval`, or if users have several relevant items, or negatives are weighted
-        or collapsed.
+        As for :func:`interval`, or if users have several relevant items.
 
     See Also
     --------
@@ -332,105 +327,6 @@ def check(
     if log_evidence > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / n_checks):
         p_value = _p(log_evidence)
         raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {p_value}")
-
-
-def _weighted_interval(
-    counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Weighted,
-    metric: Metric,
-    confidence: float,
-    users: float | None,
-    assumption: Assumption | None,
-) -> Interval:
-    """:func:`interval` for weighted or collapsed negatives."""
-    _check_weighted(protocol, assumption)
-    seen, m = _finite(counts), protocol.n_negatives
-    if seen.shape != (m + 1,):
-        raise ValueError(f"counts must have shape {(m + 1,)}, got {seen.shape}")
-    if not seen.any():
-        raise ValueError("counts must hold at least one user, got none")
-    # Counts that stand for other users are fractions without ties.
-    tied = users is None and bool((seen % 1.0).any())
-    if users is not None:
-        seen = seen * (min(float(users), _INFINITE) / seen.sum())
-    starts = knots(m)[1:]
-    cumulative_users = np.cumsum(seen)[starts - 1]
-    return of_shares(
-        cumulative_users,
-        cumulative_users,
-        float(seen.sum()),
-        protocol,
-        metric,
-        confidence,
-        assumption,
-        tied=tied,
-    )
-
-
-def _check_weighted(protocol: Weighted, assumption: Assumption | None) -> None:
-    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
-        raise ValueError(
-            "a protocol of weighted negatives must have one n_items and one relevant item, got "
-            f"{protocol!r}"
-        )
-    if assumption is not None and assumption != Assumption(assumption.head):
-        raise ValueError(
-            "assumption must be Assumption(head=...) without other options for weighted negatives, "
-            f"got {assumption!r}"
-        )
-
-
-def of_ties(
-    better: IntArray,
-    tied: IntArray,
-    counts: FloatArray,
-    protocol: Weighted,
-    metric: Metric,
-    confidence: float,
-    assumption: Assumption | None,
-) -> Interval:
-    """:func:`interval` for weighted or collapsed negatives, with `counts` users of each row.
-
-    A row has `better` negatives above the item and `tied` negatives that tie with it.
-    """
-    _check_weighted(protocol, assumption)
-    copies = protocol.replacement and not protocol.collapsed
-    starts = knots(protocol.n_negatives)[1:]
-    lower, upper = weighted.fewer_above(better, tied, starts, copies)
-    has_ties = bool(tied[counts > 0].any())
-    return of_shares(
-        counts @ lower,
-        counts @ upper,
-        float(counts.sum()),
-        protocol,
-        metric,
-        confidence,
-        assumption,
-        tied=has_ties,
-    )
-
-
-def of_shares(
-    lower: FloatArray,
-    upper: FloatArray,
-    total: float,
-    protocol: Weighted,
-    metric: Metric,
-    confidence: float,
-    assumption: Assumption | None,
-    tied: bool,
-) -> Interval:
-    """The interval for users with fewer negatives above than each knot, as in ``weighted.band``."""
-    m, starts = protocol.n_negatives, knots(protocol.n_negatives)[1:]
-    top = 0 if assumption is None else assumption.top(int(protocol.n_items), m)
-    # An infeasible band may be one of the few that fail: only a wider one contradicts.
-    for trial_confidence in (confidence, 1.0 - REFUTED):
-        band_confidence = weighted.tied_confidence(trial_confidence) if tied else trial_confidence
-        band = weighted.band(lower, upper, total, band_confidence)
-        ends = weighted.ends(protocol, metric, starts, *band, top)
-        if ends is not None:
-            return Interval(*ends, confidence, assumption_name(assumption))
-    raise IncompatibleError(f"contradict {_why(assumption)}: p-value below {REFUTED:g}")
 
 
 def _why(assumption: Assumption | None) -> str:

@@ -10,7 +10,7 @@ from .exact import ExactAnalysis
 from .one_sub_corpus import SubCorpusAnalysis
 from .query_values import QueryValuesAnalysis
 from .uniform import UniformAnalysis
-from .weighted import NAboveAnalysis, WeightedAnalysis
+from .weighted import NAboveAnalysis
 
 __all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
 
@@ -19,7 +19,6 @@ DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
     QueryValuesAnalysis,
     ChosenAnalysis,
-    WeightedAnalysis,
     NAboveAnalysis,
     ExactAnalysis,
     UniformAnalysis,

@@ -115,9 +115,7 @@ class ChosenAnalysis(UniformAnalysis):
             return super().ranges(metric, naive)
         if not self.request.identification:
             return {}, [_NO_ESTIMATE]
-        intervals, notes = ranges.identified(
-            ranges.by_bets, self.sample, metric, None, self.request.confidence
-        )
+        intervals, notes = ranges.identified(self.sample, metric, None, self.request.confidence)
         if not self.log.replacement:  # the others above are at least as many as the negatives above
             for name, mean in naive.items():
                 high = min(intervals[name].high, mean.value)

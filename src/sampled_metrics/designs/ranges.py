@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Weighted
 from .sample import Sample, UserMean
 from .values import Values
 
@@ -48,23 +47,19 @@ def of_means(
 
 
 def identified(
-    compute_ends: Callable[..., dict[str, tuple[float, float]]],
     sample: Sample,
     metric: Metric,
     assumption: Assumption | None,
     confidence: float,
 ) -> tuple[dict[str, Range], list[str]]:
-    """Identification intervals, without assumption if the sample contradicts it, and notes.
-
-    `compute_ends` is :func:`by_bets` or :func:`by_weights`.
-    """
+    """Identification intervals, without assumption if the sample contradicts it, and notes."""
     intervals: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
         names = [name for name in sample.names if name not in intervals]
         if not names:
             break
-        for name, ends in compute_ends(sample, metric, assumed, names, confidence, notes).items():
+        for name, ends in _by_bets(sample, metric, assumed, names, confidence, notes).items():
             stated = assumption_name(assumed)
             if assumed is None and sample.is_mixed(name):
                 stated = _confidence.OF_USERS
@@ -72,30 +67,7 @@ def identified(
     return intervals, notes
 
 
-def by_weights(
-    sample: Sample,
-    metric: Metric,
-    assumption: Assumption | None,
-    names: Sequence[str],
-    confidence: float,
-    notes: list[str],
-) -> dict[str, tuple[float, float]]:
-    """Intervals for weighted negatives, whichever items are above."""
-    protocol, intervals = sample.log.protocol, {}
-    assert isinstance(protocol, Weighted)
-    if not sample.one_row_per_user:
-        raise ValueError("with weighted negatives each user must have one held-out item")
-    for name in names:
-        counts = sample.counts[name].astype(float)
-        with contradiction_noted(sample, name, assumption, notes):
-            interval = identification.of_ties(
-                sample.better, sample.tied, counts, protocol, metric, confidence, assumption
-            )
-            intervals[name] = interval.low, interval.high
-    return intervals
-
-
-def by_bets(
+def _by_bets(
     sample: Sample,
     metric: Metric,
     assumption: Assumption | None,

@@ -101,7 +101,7 @@ class UniformAnalysis(Analysis):
         if not self.request.identification:
             return {}, []
         return ranges.identified(
-            ranges.by_bets, self.sample, metric, self.assumption(metric), self.request.confidence
+            self.sample, metric, self.assumption(metric), self.request.confidence
         )
 
     def record(self, metric: Metric, estimator: str) -> tuple[track_record.Record | None, str]:

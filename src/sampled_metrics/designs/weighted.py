@@ -1,4 +1,4 @@
-"""Analyses of logs whose negatives were drawn with unequal probabilities."""
+"""The analysis of a log with n_above, whose negatives were drawn with unequal probabilities."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from .. import _confidence
-from .._confidence import NONE, Assumed
+from .._confidence import Assumed
 from .._validate import as_written
 from ..bounds.assumption import Assumption
 from ..log.compact import Log, Unstated
 from ..metrics import Metric
-from ..protocol import Weighted
 from ..results import Comparison
 from . import judging, ranges
 from .analysis import Request
@@ -44,29 +43,24 @@ class NAboveAnalysis(UniformAnalysis):
             _refuse(log, name, getattr(request, name))
         super().__init__(log, request)
 
-    @property
-    def has_n_above(self) -> bool:
-        return "n_above" in self.log.kinds
-
     def estimator(self, metric: Metric) -> str:
         return WEIGHTED if self.unbiased(metric) else ""
 
     def unbiased(self, metric: Metric) -> bool:
-        return metric.linear and self.has_n_above
+        return metric.linear
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
     ) -> tuple[dict[str, Range], list[str]]:
-        notes = []
-        if self.has_n_above and not metric.linear:
-            notes.append(
+        if not metric.linear:
+            return {}, [
                 f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
                 f"{metric.name} is not linear in them"
-            )
-        if not self.request.identification or not self.unbiased(metric):
-            return {}, notes
+            ]
+        if not self.request.identification:
+            return {}, []
         confidence, means = self.request.confidence, self.means(metric, WEIGHTED)
-        return {name: ranges.student_range(mean, confidence) for name, mean in means.items()}, notes
+        return {name: ranges.student_range(mean, confidence) for name, mean in means.items()}, []
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, FIXED_NEGATIVES
@@ -75,7 +69,7 @@ class NAboveAnalysis(UniformAnalysis):
         return {"confidence": self.request.confidence}
 
     def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
-        return {"assumed": Assumed((_N_ABOVE,) if self.has_n_above else ())}
+        return {"assumed": Assumed((_N_ABOVE,))}
 
     def comparison(self, *, progress: bool) -> Comparison:
         if isinstance(given := self.request.assumption, Assumption):
@@ -84,11 +78,6 @@ class NAboveAnalysis(UniformAnalysis):
                 f"the users' n_above and assumes nothing of the true ranks of {self.log!r}"
             )
         (metric,) = self.request.metrics
-        if not self.has_n_above:
-            raise ValueError(
-                "a comparison with weighted negatives needs a log with a column n_above, got "
-                f"{self.log!r}"
-            )
         if not metric.linear:
             raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")
         return super().comparison(progress=progress)
@@ -103,40 +92,6 @@ class NAboveAnalysis(UniformAnalysis):
 
     def assumed_of_pairs(self, metric: Metric) -> Assumed:
         return Assumed((_N_ABOVE,))
-
-
-class WeightedAnalysis(NAboveAnalysis):
-    """Probabilities are known, so that every metric has an identification interval."""
-
-    @classmethod
-    def takes(cls, log: Any) -> bool:
-        return isinstance(log, Log) and isinstance(log.protocol, Weighted)
-
-    def ranges(
-        self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
-        intervals, notes = super().ranges(metric, naive)
-        protocol = self.log.protocol
-        assert isinstance(protocol, Weighted)
-        if metric.linear and protocol.collapsed:
-            notes.insert(
-                0,
-                f"{metric.name} is reported as a share of the {protocol.n_negatives} draws: the "
-                "log does not say how many of each user's were distinct",
-            )
-        if not self.request.identification or self.unbiased(metric):
-            return intervals, notes
-        intervals, range_notes = ranges.identified(
-            ranges.by_weights, self.sample, metric, self.assumption(metric), self.request.confidence
-        )
-        return intervals, range_notes + notes
-
-    def assumed(self, frame: pd.DataFrame) -> dict[str, Assumed]:
-        conditions = [*super().assumed(frame)["assumed"].conditions]
-        conditions.append("all users' negatives are drawn from the same items but their own one")
-        if not frame["assumption"].isin([NONE, ""]).all():
-            conditions.append(self.checked_assumption)
-        return {"assumed": Assumed(tuple(conditions))}
 
 
 def _refuse(log: Log, name: str, value: object) -> None:

@@ -260,8 +260,7 @@ def evaluate(
     if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
         exact = "Protocol(n, n - 1, replacement=False)"
         raise ValueError(f"protocol is needed for ranks: for exact ranks among n items {exact}")
-    replacement = None if protocol else options.get("replacement")
-    log = read_log(table, protocol=protocol, n_items=n_items, replacement=replacement)
+    log = read_log(table, **_design(protocol, n_items, options.get("replacement")))
     found = estimate(log, metrics, **options)
     return replace(found, notes=(*found.notes, *notes))
 
@@ -612,5 +611,13 @@ def _frame(
     return frame.assign(item=item, n_negatives=n_negatives, n_items=n_negatives + relevant[user])
 
 
-def _design(protocol: Protocol | None) -> dict[str, Any]:
-    return {"replacement": False} if protocol is None else {"protocol": protocol}
+def _design(
+    protocol: Protocol | None, n_items: int | None = None, replacement: bool | None = False
+) -> dict[str, Any]:
+    """Options of read_log: those of the protocol, or those given without one."""
+    if protocol is None:
+        return {"n_items": n_items, "replacement": replacement}
+    if n_items is not None:
+        raise ValueError(f"n_items must be left out with a protocol, got {as_written(n_items)}")
+    names = ("n_items", "n_negatives", "replacement")
+    return {name: getattr(protocol, name) for name in names}

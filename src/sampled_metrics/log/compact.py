@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_intp, span
 from ..numerics.betting import tally
-from ..protocol import Weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,10 +177,9 @@ class Log:
         recommender; tied_relevant, how many relevant items of the instance tie with one another and
         with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
         n_above, n_chosen and n_chosen_better, if present.
-    protocol : Uniform, Weighted, BesideChosen or Unstated
-        How negatives were drawn. It is uniform, with its field `replacement`, or the protocol of
-        weighted negatives that `read_log` was given. Unstated stands for a column n_above without
-        such a protocol, BesideChosen for a column n_chosen.
+    protocol : Uniform, BesideChosen or Unstated
+        How negatives were drawn, with a field `replacement`. Unstated stands for a column n_above,
+        BesideChosen for a column n_chosen.
     weights : ndarray of float, shape (users,), or None
         How many users each of `users` stands for (column count); None means one.
     paired : bool
@@ -214,7 +212,7 @@ class Log:
     codes: list[NDArray[Any]]
     sizes: list[NDArray[Any]] | None
     kinds: Mapping[str, NDArray[Any]]
-    protocol: Uniform | Weighted | BesideChosen | Unstated
+    protocol: Uniform | BesideChosen | Unstated
     weights: FloatArray | None = None
     paired: bool = True
     shared_negatives: bool = False
@@ -323,8 +321,6 @@ class Log:
         for name in ("n_items", "n_negatives"):
             fields[name] = span(self.kinds[name])
         fields["replacement"] = self.replacement
-        if isinstance(self.protocol, Weighted):
-            fields["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:

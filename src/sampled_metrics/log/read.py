@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._validate import as_written, integer
-from ..protocol import Protocol, Weighted
 from .columns import (
     INPUT,
     check_columns,
@@ -56,7 +55,6 @@ def read_log(
     n_negatives: int | None = None,
     replacement: bool | None = None,
     first_rank: Literal[0, 1] | None = None,
-    protocol: Protocol | None = None,
     shared_negatives: bool | None = None,
     fixed_sample_size: bool = False,
     by: str | None = None,
@@ -81,8 +79,6 @@ def read_log(
         Whether one user's negatives may repeat; False if duplicates were removed.
     first_rank : {0, 1}, optional
         The best rank in the log; by default 1.
-    protocol : Protocol, optional
-        Replaces n_items, n_negatives, replacement; for weighted and collapsed negatives.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. `estimate` and
         `compare` then refuse the log. By default False, unless a reader's table shows otherwise.
@@ -123,9 +119,6 @@ def read_log(
     Log(recommenders=1, users=2, rows=3, n_items=50, n_negatives=9, replacement=True)
     """
     _check_flags(replacement, shared_negatives, fixed_sample_size)
-    if protocol is not None:
-        options = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
-        n_items, n_negatives, replacement = _stated(protocol, options)
     if isinstance(source, str) and source == "bundled":
         source, replacement = _bundled(replacement), False
     attrs = getattr(source, "attrs", {})  # what readers record
@@ -133,9 +126,6 @@ def read_log(
         source = _counted_from_one(source, first_rank)
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     log = _of_source(source, sizes, replacement, by)
-    if isinstance(protocol, Weighted):
-        _check_weighted(log, protocol)
-        log = replace(log, protocol=protocol)
     return replace(
         log,
         shared_negatives=_are_shared(log, attrs, shared_negatives),
@@ -166,18 +156,6 @@ def _check_flags(replacement: object, shared_negatives: object, fixed_sample_siz
     ):
         if not isinstance(flag, (bool, np.bool_, type(None))):
             raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
-
-
-def _stated(protocol: object, options: Mapping[str, object]) -> tuple[int, int, bool]:
-    """The options that a protocol replaces, which must be None, as it states them."""
-    for name, option in options.items():
-        if option is not None:
-            raise ValueError(f"{name} must be left out with a protocol, got {as_written(option)}")
-    if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol must be a Protocol, got {as_written(protocol)}")
-    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
-        raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
-    return protocol.n_items, protocol.n_negatives, protocol.replacement
 
 
 def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | None) -> bool:
@@ -215,17 +193,6 @@ def _not_independent(log: Log, seen: Drawn) -> str:
     largest = lists[int(np.argmax(lists.sum(axis=1)))].astype(float)
     candidates = (kinds["n_items"] - kinds["n_relevant"])[first]
     return not_independent(seen, largest, kinds["n_negatives"][first], candidates, log.replacement)
-
-
-def _check_weighted(log: Log, protocol: Weighted) -> None:
-    """Refuse the log of weighted negatives if the sizes of a user are not those of the protocol."""
-    for name in ("n_items", "n_negatives", "n_relevant"):
-        size = getattr(protocol, name)
-        invalid = log.counts.loc[log.counts[name] != size, name]
-        if invalid.size:
-            raise ValueError(
-                f"{name} must be {size} for all users, as the protocol says, got {invalid.iloc[0]}"
-            )
 
 
 def _of_frame(

@@ -5,19 +5,14 @@ This is the order of independent exponential arrival times with the weights as r
 Given the time of the m-th arrival, arrivals are independent trials, so that the distribution is one
 integral over that time. The integrand has positive terms and is smooth in the logarithm of the
 time: the trapezoidal rule reaches 13 digits with some fifty nodes.
-
-With replacement and duplicates collapsed, the generating function over the number of draws is a
-product over the items. Its m-th coefficient is an integral over a circle through the saddle point,
-where the trapezoidal rule is exact but for rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import exp, lgamma, log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray
 
@@ -25,8 +20,6 @@ from .._validate import FloatArray, IntArray
 _BLOCK = 1 << 23
 #: Log-probability below which tails of an integral are left out.
 _RARE = -44.0
-#: Places with a larger share of the weight, times sqrt(m), get a circle of integration each.
-_LARGE = 0.1
 
 
 def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
@@ -143,57 +136,6 @@ def _swept(
         pmf *= stay
         pmf[1:] += moved
     return [swept_by_place[place] for place in places.tolist()]
-
-
-def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Distribution of the number of distinct items above each place among m drawn with replacement.
-
-    As :func:`successive`, with an absolute error below 1e-12.
-    """
-    pmf = np.empty((places.size, m + 1))
-    total = weights.sum()
-    share = weights[places] / total
-    large = share * sqrt(m) >= _LARGE
-    for group in [np.flatnonzero(~large), *np.flatnonzero(large)[:, np.newaxis]]:
-        length = max(1, _BLOCK // (4 * (m + 1) * (m + 50)))
-        for start in range(0, group.size, length):
-            part = group[start : start + length]
-            pmf[part] = _on_circle(weights, places[part], m)
-    return pmf
-
-
-def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """:func:`distinct` for places of similar weight, which share the circle of integration."""
-    total = np.cumsum(weights)
-    pool = total[-1] - weights[places]
-    radius = m / float(pool.mean())
-    count = m + 40 + 12 * int(sqrt(m))
-    angles = np.arange(count // 2 + 1) * (2 * np.pi / count)
-    z = radius * np.exp(1j * angles)
-    # Nodes off the real axis stand for a conjugate pair.
-    pairs = np.where((angles == 0) | np.isclose(angles, np.pi), 1.0, 2.0)
-    coefficients: NDArray[np.complex128] = np.zeros((m + 1, z.size), dtype=complex)
-    coefficients[0] = 1.0
-    coefficients_by_place = {}
-    place_set = set(places.tolist())
-    last = int(places.max())
-    for i in range(last + 1):
-        if i in place_set:
-            coefficients_by_place[i] = coefficients.copy()
-        if weights[i] == 0 or i == last:
-            continue
-        moved = coefficients[:-1] * np.expm1(weights[i] * z)
-        coefficients[1:] += moved
-        coefficients *= exp(-weights[i] * radius)
-    pmf = np.empty((places.size, m + 1))
-    for place_index, place in enumerate(places.tolist()):
-        above = total[place] - weights[place]
-        behind = pool[place_index] - above
-        around = pairs * np.exp(behind * (z - radius)) * np.exp(-1j * m * angles)
-        mean = pool[place_index] * radius
-        scale = exp(lgamma(m + 1) + mean - m * log(mean)) / count
-        pmf[place_index] = np.maximum((coefficients_by_place[place] @ around).real * scale, 0.0)
-    return pmf
 
 
 def occupied(m: int, pool: int) -> FloatArray:

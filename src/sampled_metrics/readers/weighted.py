@@ -4,8 +4,7 @@ A negative drawn with probability 1/50 stands for 50 items. The sum of these num
 negatives above a held-out item estimates without bias how many irrelevant items of the catalogue
 are above it, for any design that can draw each of them (horvitz1952). So every metric linear in the
 true rank is estimated without bias; of the metrics here, that is only AUC. Recall@10 of the
-estimated rank is biased unless all items are drawn. For identification intervals of other metrics
-from the counts and weights alone, see ``weighted``.
+estimated rank is biased unless all items are drawn.
 """
 
 from __future__ import annotations

@@ -80,11 +80,8 @@ def test_geometric_users_are_held_and_a_drop_is_refused():
 
 def test_geometric_is_refused_where_it_cannot_be_assumed():
     assumption = Assumption(geometric=True)
-    unequal = Protocol(7, 2, weights=[1.0, 1, 2, 2, 3, 3, 4], replacement=True)
     with pytest.raises(ValueError, match="geometric must be True or False, got 'yes'"):
         Assumption(geometric="yes")
-    with pytest.raises(ValueError, match="without other options for weighted negatives"):
-        interval([3, 1, 0], unequal, "recall@2", assumption=assumption)
     with pytest.raises(ValueError, match="only the options head and steepness"):
         published("no.csv", replacement=True, assumption=assumption)
 

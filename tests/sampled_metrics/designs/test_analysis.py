@@ -9,7 +9,7 @@ import sampled_metrics as sm
 from sampled_metrics import designs, evaluation
 from sampled_metrics.designs.exact import ExactAnalysis
 from sampled_metrics.designs.uniform import UniformAnalysis
-from sampled_metrics.designs.weighted import NAboveAnalysis, WeightedAnalysis
+from sampled_metrics.designs.weighted import NAboveAnalysis
 from sampled_metrics.log.compact import Log
 
 ROWS = pd.DataFrame(
@@ -24,7 +24,6 @@ SIZES = {"n_items": 101, "n_negatives": 9}
 LOGS = {
     UniformAnalysis: sm.read_log(ROWS, **SIZES, replacement=False),
     ExactAnalysis: sm.read_log(ROWS, n_items=10, n_negatives=9, replacement=False),
-    WeightedAnalysis: sm.read_log(ROWS, protocol=sm.Protocol(101, 9, weights=[1, 2] * 50 + [1])),
     NAboveAnalysis: sm.read_log(ROWS.assign(n_above=30.0), **SIZES, replacement=True),
 }
 

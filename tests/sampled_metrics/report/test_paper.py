@@ -86,11 +86,10 @@ def test_a_biased_estimator_is_not_called_unbiased() -> None:
 
 
 def test_designs_are_described() -> None:
-    weighted = sm.Protocol(50, 9, weights=np.linspace(1, 2, 50), replacement=True)
-    log = sm.read_log(frame_of(60), protocol=weighted)
+    rows = frame_of(60).assign(n_above=3.0)
+    log = sm.read_log(rows, n_items=50, n_negatives=9, replacement=True)
     paragraph = sm.estimate(log, ["auc"]).methods()
-    assert "drawn by weights, from" in paragraph
-    assert "We bounded AUC on all candidates." in paragraph
+    assert "drawn with the probabilities that n_above allows for, from" in paragraph
     shared = sm.read_log(
         frame_of(60), n_items=50, n_negatives=9, replacement=False, shared_negatives=True
     )
