@@ -39,8 +39,9 @@
 #   make neural-ranks  train SASRec and Mult-VAE on ten sets of the benchmark and rank; resumes;
 #                   an hour and a half of processor time (ARGS='--data lastfm --models GRU4Rec')
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
-#   make evidence   what each correction makes of the benchmark's ranks; resumes; then the
-#                   track record that the library prints, and how often sampling reverses an order
+#   make evidence   what each correction makes of the benchmark's ranks; resumes; then the learned
+#                   prior and the track record of the library, and how often sampling reverses an
+#                   order
 #   make corpora    rankings of two collections of documents, and scores on NanoBEIR
 #                   (ARGS=--check to compare the rankings only)
 #   make figure     the README's figure
@@ -164,6 +165,7 @@ graph-ranks: .venv-graphs/installed
 
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.learned_prior)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.judged_kinds)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)

@@ -101,7 +101,8 @@ def test_the_library_is_tested_without_the_laboratory():
 #: Rooms and modules of the library: each imports from those before it.
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_confidence", "_printed_ranges", "numerics",
-    "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "consistency",
+    "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "learned_prior",
+    "consistency",
     "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
     "evaluation", "planning", "auditing", "printed_rows",
     "published_corpora", "published_tables", "example", "gate", "report",

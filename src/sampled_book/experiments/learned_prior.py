@@ -1,0 +1,150 @@
+"""Learn the library's prior over rank distributions from the benchmark's exact ranks.
+
+:func:`learn` is an EM algorithm over the exact ranks of the benchmark's recommenders. Each source
+weighs the same, and Student weights keep a few unusual data sets and recommenders from inflating
+the covariances. ``python -m sampled_book.experiments.learned_prior`` computes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sampled_metrics import learned_prior
+from sampled_metrics._validate import FloatArray
+from sampled_metrics.learned_prior import Cells, Counts, Posterior, Prior
+from sampled_metrics.numerics.distributions import spread_ties
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..data import benchmark, bundle, sources
+from .protocols import FLOOR
+
+NAME = "sampled_book.experiments.learned_prior"
+#: Degrees of freedom of the Student weights.
+FREEDOM = 4.0
+#: How often distributions are fitted to the exact ranks; and rounds of EM for each such fit, in
+#: which log-likelihoods are quadratic. Further ones change no digit that is stored.
+ROUNDS, INNER_ROUNDS = 4, 100
+#: Where the library keeps what it reads, and the prior's file there.
+LIBRARY, FILE = Path(learned_prior.__file__).parent / "data", "learned_prior.json"
+#: Digits that are stored.
+DIGITS = 6
+_SIZE = len(learned_prior.KNOTS) - 1
+
+
+# --- learning -------------------------------------------------------------------------------------
+
+
+def exact_counts(ranks: Mapping[str, RankIntervals]) -> Counts:
+    """The exact ranks of a data set's recommenders as counts in cells, ties shared evenly."""
+    parts = {name: part for name, part in ranks.items() if name != FLOOR}
+    sizes = next(iter(parts.values())).n_candidates
+    cells = Cells(round(float(sizes.mean())))
+    users = []
+    for part in parts.values():
+        first = np.minimum(part.n_better + 1, cells.items)
+        last = np.minimum(part.n_better + part.n_tied + 1, cells.items)
+        by_rank = spread_ties(first - 1, last - first, np.ones(first.size), cells.items)
+        users.append(np.add.reduceat(by_rank, cells.first - 1))
+    one_group = np.zeros(cells.first.size, dtype=np.int64)
+    return Counts([*parts], cells, one_group, np.eye(cells.first.size), np.array(users))
+
+
+def learn(counts_by_data: Mapping[str, Counts], group_of: Mapping[str, str]) -> Prior:
+    """The prior under which the exact ranks of these data sets are most likely.
+
+    Groups weigh the same, so do the data sets of a group, and the recommenders of a data set.
+    """
+    groups = [group_of[name] for name in counts_by_data]
+    n_groups = len({*groups})
+    weights = [1.0 / groups.count(group) / n_groups for group in groups]
+    prior = Prior(np.zeros(_SIZE), 4.0 * np.eye(_SIZE), 4.0 * np.eye(_SIZE))
+    for _ in range(ROUNDS):
+        fits = [learned_prior.fit(counts, prior) for counts in counts_by_data.values()]
+        slopes = [
+            learned_prior.log_posterior(fit.counts, prior, fit.theta, fit.shared)[1:]
+            for fit in fits
+        ]
+        for _ in range(INNER_ROUNDS):
+            moved = [_moved(prior, *both) for both in zip(fits, slopes, strict=True)]
+            prior = _maximised(prior, moved, weights)
+    return prior
+
+
+def _moved(prior: Prior, fit: Posterior, slopes: tuple[FloatArray, FloatArray]) -> Posterior:
+    """The posterior by another prior, log-likelihoods being quadratic around the former mode."""
+    step = learned_prior.newton_step(prior, fit.theta, fit.shared, *slopes)
+    return Posterior(fit.counts, fit.theta + step.theta, fit.shared + step.shared, *step[3:])
+
+
+def _maximised(prior: Prior, fits: Sequence[Posterior], weights: Sequence[float]) -> Prior:
+    """The M-step: the mean and the covariances, with Student weights for the latter."""
+    between_inverse, within_inverse = np.linalg.inv(prior.between), np.linalg.inv(prior.within)
+    mean, between, within = np.zeros(_SIZE), np.zeros((_SIZE, _SIZE)), np.zeros((_SIZE, _SIZE))
+    total = 0.0
+    for fit, weight in zip(fits, weights, strict=True):
+        square = np.outer(fit.shared, fit.shared) + fit.shared_covariance
+        scale = (FREEDOM + _SIZE) / (FREEDOM + float((between_inverse * square).sum()))
+        mean += weight * scale * (prior.mean + fit.shared)
+        total += weight * scale
+        between += weight * scale * square
+        own = fit.theta - prior.mean - fit.shared
+        moved = fit.response - np.eye(_SIZE)
+        squares = own[:, :, np.newaxis] * own[:, np.newaxis] + fit.conditional
+        squares = squares + moved @ fit.shared_covariance @ moved.transpose(0, 2, 1)
+        distances = np.einsum("jk,ijk->i", within_inverse, squares)
+        scales = (FREEDOM + _SIZE) / (FREEDOM + distances)
+        within += weight * np.einsum("i,ijk->jk", scales, squares) / len(own)
+    return Prior(mean / total, between, within)
+
+
+def content(prior: Prior, names: Sequence[str], n_recommenders: int) -> dict[str, Any]:
+    """What the library stores: the prior, and the data sets and sources behind it."""
+    lower = np.tril_indices(_SIZE)
+
+    def rounded(values: FloatArray) -> list[float]:
+        return [float(f"{value:.{DIGITS}g}") for value in values]
+
+    return {
+        "made_by": NAME,
+        "data": sorted(names),
+        "sources": sorted({group_by_data()[name] for name in names}),
+        "recommenders": n_recommenders,
+        "mean": rounded(prior.mean),
+        "between": rounded(prior.between[lower]),
+        "within": rounded(prior.within[lower]),
+    }
+
+
+def group_by_data() -> dict[str, str]:
+    """The source of each data set."""
+    listed = sources.table()
+    return dict(zip(listed["name"], listed["group"], strict=True))
+
+
+def bundled_counts() -> dict[str, Counts]:
+    """The exact ranks of the benchmark's data sets, in cells."""
+    names = sorted(path.stem for path in benchmark.BUNDLE.glob("*.npz"))
+    return {name: exact_counts(benchmark.ranks(name)) for name in names}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Learn the prior from the benchmark's exact ranks, and write it where the library reads it."""
+    parser = bundle.parser(NAME, main.__doc__)
+    arguments = parser.parse_args(argv)
+
+    def write() -> list[Path]:
+        counts, groups = bundled_counts(), group_by_data()
+        n_recommenders = sum(len(part.names) for part in counts.values())
+        learned = content(learn(counts, groups), [*counts], n_recommenders)
+        return [bundle.write_json((arguments.output or LIBRARY) / FILE, learned)]
+
+    return bundle.run(write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

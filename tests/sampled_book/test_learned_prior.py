@@ -1,0 +1,73 @@
+"""The library's learned prior is what the laboratory learns, from the sources that it names."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sampled_book.data import benchmark
+from sampled_book.experiments import learned_prior as laboratory
+from sampled_metrics import learned_prior
+from sampled_metrics.learned_prior import Cells
+from sampled_metrics.ranking.intervals import RankIntervals
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return laboratory.bundled_counts()
+
+
+def test_it_is_learned_anew_to_the_digits_stored(tmp_path, capsys):
+    assert laboratory.main(["--output", str(tmp_path)]) == 0
+    anew = json.loads((tmp_path / laboratory.FILE).read_text())
+    kept = dict(learned_prior.stored())
+    for key in ("mean", "between", "within"):
+        np.testing.assert_allclose(anew.pop(key), kept.pop(key), rtol=2e-5)
+    assert anew == kept
+    assert len(kept["sources"]) == 32
+
+
+def test_counts_in_cells_are_of_all_users(counts):
+    """With ties shared evenly, as the metrics of exact ranks share them."""
+    part = counts["lastfm"]
+    ranks = benchmark.ranks("lastfm")
+    np.testing.assert_allclose(part.users.sum(axis=1), ranks["Popular"].n_better.size)
+    for name, users in zip(part.names, part.users, strict=True):
+        top = users[:10] / np.log2(np.arange(2, 12))
+        exact = ranks[name].evaluate("ndcg@10").mean()
+        assert top.sum() / users.sum() == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.simulation
+def test_learning_recovers_a_prior_that_draws_the_ranks():
+    """From normal draws the Student weights leave the covariances a fifth short."""
+    truth, rng = learned_prior.learned(), np.random.default_rng(3)
+    drawn, group_of = {}, {}
+    for number in range(50):
+        cells = Cells(int(np.exp(rng.uniform(7, 10))))
+        shared = rng.multivariate_normal(np.zeros(6), truth.between)
+        own = rng.multivariate_normal(np.zeros(6), truth.within, size=4)
+        ranks = {}
+        for i, mass in enumerate(cells.masses(truth.mean + shared + own)):
+            cell = rng.choice(mass.size, 2_000, p=mass)
+            better = rng.integers(cells.first[cell] - 1, cells.last[cell])
+            zero = np.zeros(2_000, dtype=np.int64)
+            ranks[str(i)] = RankIntervals(better, zero, zero + cells.items)
+        drawn[str(number)] = laboratory.exact_counts(ranks)
+        group_of[str(number)] = str(number)
+    prior = laboratory.learn(drawn, group_of)
+    error = np.sqrt(np.diag(truth.between) / 50)
+    assert (np.abs(prior.mean - truth.mean) < 3.5 * error).all()
+    for name in ("between", "within"):
+        ratio = np.linalg.solve(getattr(truth, name), getattr(prior, name)).trace() / 6
+        assert 0.6 < ratio < 1.0
+
+
+def test_sources_weigh_alike(counts):
+    """A source that is there twice, as two data sets, counts once."""
+    names = ["lastfm", "yelp", "ciao"]
+    once = laboratory.learn({name: counts[name] for name in names}, {n: n for n in names})
+    twice = {name: counts[name] for name in names} | {"copy": counts["ciao"]}
+    again = laboratory.learn(twice, {n: n for n in names} | {"copy": "ciao"})
+    for first, second in zip(once, again, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9)

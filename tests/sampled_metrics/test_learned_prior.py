@@ -1,0 +1,286 @@
+"""The learned prior against 50-digit arithmetic, differences, and draws from itself."""
+
+from dataclasses import replace
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from sampled_metrics import learned_prior, metric
+from sampled_metrics.learned_prior import Cells, Counts, counted, fit
+
+METRICS = ["ndcg@10", "recall@10", "recall@100", "ap", "auc", "accuracy"]
+
+
+def a_log(seed, n_users=400, replacement=True, recommenders=3, sizes=(900, 1_000), m=(50, 60)):
+    """Columns of kinds of row, and users by kind: numbers of negatives and candidates differ."""
+    rng = np.random.default_rng(seed)
+    negatives = rng.choice(m, 200)
+    candidates = rng.integers(*sizes, 200)
+    better = np.minimum(rng.geometric(0.1, 200) - 1, negatives)
+    tied = np.minimum(rng.integers(0, 2, 200), negatives - better)
+    users = {
+        f"R{i}": rng.multinomial(n_users, rng.dirichlet(np.ones(200))).astype(float)
+        for i in range(recommenders)
+    }
+    return users, better, tied, negatives, candidates, replacement
+
+
+def spline_in_digits(z, coefficients):
+    """The natural cubic spline through values at the knots, by its 24 conditions."""
+    knots = [mp.mpf(str(knot)) for knot in learned_prior.KNOTS]
+    pieces = len(knots) - 1
+    values = [*coefficients, mp.mpf(0)]
+    system, right = mp.zeros(4 * pieces), mp.zeros(4 * pieces, 1)
+
+    def derivative(order, x):
+        factors = [mp.ff(power, order) for power in range(4)]
+        return [
+            factor * x ** max(power - order, 0) if power >= order else mp.mpf(0)
+            for power, factor in enumerate(factors)
+        ]
+
+    row = 0
+    for piece in range(pieces):
+        for knot in (piece, piece + 1):
+            system[row, 4 * piece : 4 * piece + 4] = mp.matrix([derivative(0, knots[knot])])
+            right[row], row = values[knot], row + 1
+        for order in (1, 2) if piece else ():
+            for power, value in enumerate(derivative(order, knots[piece])):
+                system[row, 4 * piece + power] = value
+                system[row, 4 * piece - 4 + power] = -value
+            row += 1
+    for piece, knot in ((0, 0), (pieces - 1, pieces)):
+        system[row, 4 * piece : 4 * piece + 4] = mp.matrix([derivative(2, knots[knot])])
+        row += 1
+    solved = mp.lu_solve(system, right)
+    piece = max(i for i in range(pieces) if knots[i] <= z)
+    return sum(solved[4 * piece + power] * z**power for power in range(4))
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_likelihood_of_a_small_log_in_50_digits(replacement):
+    """Of 40 items every rank is a cell, so that this sums over all ranks."""
+    n, m, theta = 40, 21, np.array([[-2.0, -1.5, -1.0, 0.3, -0.4, 0.2]])
+    better = np.arange(m + 1)
+    users = {"A": np.arange(m + 1.0) + 2.0}
+    same = np.full(m + 1, 1)
+    counts = counted(users, better, 0 * same, m * same, n * same, replacement)
+    prior = learned_prior.learned()._replace(mean=theta[0])
+    value, _, _ = learned_prior.log_posterior(counts, prior, theta, np.zeros(6))
+    with mp.workdps(50):
+        coefficients = [mp.mpf(float(part)) for part in theta[0]]
+        scale, masses = mp.log(n) / 9, []
+        for rank in range(1, n + 1):
+            z = mp.log(rank) / mp.log(n) if rank < n else mp.mpf(1)
+            masses.append(mp.exp(scale * spline_in_digits(z, coefficients)) / rank)
+        total = mp.fsum(masses)
+
+        def chance(x, rank):
+            if replacement:
+                share = mp.mpf(rank - 1) / (n - 1)
+                return mp.binomial(m, x) * share**x * (1 - share) ** (m - x)
+            hits = mp.binomial(rank - 1, x) * mp.binomial(n - rank, m - x)
+            return hits / mp.binomial(n - 1, m)
+
+        shares = [
+            mp.fsum(mass / total * chance(x, rank + 1) for rank, mass in enumerate(masses))
+            for x in range(3)
+        ]
+        shares.append(1 - mp.fsum(shares))
+        observed = [2, 3, 4, sum(users["A"]) - 9]
+        expected = mp.fsum(k * mp.log(share) for k, share in zip(observed, shares, strict=True))
+    assert value == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_cells_part_the_ranks():
+    for items in (2, 50, 65, 1_000, 5_000_000):
+        cells = Cells(items)
+        assert cells.first[0] == 1
+        assert cells.last[-1] == items
+        assert (cells.first[1:] == cells.last[:-1] + 1).all()
+        assert ((cells.first <= cells.rank) & (cells.rank <= cells.last)).all()
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_values_of_cells_are_means_over_their_ranks(name):
+    cells = Cells(3_000)
+    values = metric(name).vector(3_000)
+    expected = [values[a - 1 : b].mean() for a, b in zip(cells.first, cells.last, strict=True)]
+    np.testing.assert_allclose(cells.values(metric(name)), expected, rtol=2e-3, atol=1e-3)
+
+
+def moved(theta, i, j, step):
+    changed = theta.copy()
+    changed[i, j] += step
+    return changed
+
+
+def test_gradient_against_differences():
+    counts, prior = counted(*a_log(1)), learned_prior.learned()
+    rng = np.random.default_rng(2)
+    theta, shared = prior.mean + rng.normal(size=(3, 6)), rng.normal(size=6)
+    _, gradient, _ = learned_prior.log_posterior(counts, prior, theta, shared)
+    step = learned_prior.newton_step(prior, theta, shared, gradient, np.tile(np.eye(6), (3, 1, 1)))
+
+    def value(theta, shared):
+        return learned_prior.log_posterior(counts, prior, theta, shared)[0]
+
+    slope = gradient - (theta - prior.mean - shared) @ np.linalg.inv(prior.within)
+    for i, j in np.ndindex(3, 6):
+        rise = value(moved(theta, i, j, 1e-4), shared) - value(moved(theta, i, j, -1e-4), shared)
+        assert rise / 2e-4 == pytest.approx(slope[i, j], rel=1e-5, abs=1e-5)
+    length = 1e-6
+    ends = [value(theta + t * step.theta, shared + t * step.shared) for t in (-length, length)]
+    assert (ends[1] - ends[0]) / (2 * length) == pytest.approx(step.promised, rel=1e-4)
+
+
+def test_information_against_differences():
+    """Of expected counts the observed information is the expected one."""
+    counts, prior = counted(*a_log(3)), learned_prior.learned()
+    theta, shared = np.tile(prior.mean + 0.3, (3, 1)), np.zeros(6)
+    marginal = counts.cells.masses(theta) @ counts.likelihood.T
+    users = counts.users @ (counts.group == counts.group[:, np.newaxis])
+    expected = Counts(counts.names, counts.cells, counts.group, counts.likelihood, users * marginal)
+    _, gradient, information = learned_prior.log_posterior(expected, prior, theta, shared)
+    assert np.abs(gradient).max() < 1e-9
+    for i, j in np.ndindex(3, 6):
+        slopes = [
+            learned_prior.log_posterior(expected, prior, moved(theta, i, j, step), shared)[1][i]
+            for step in (1e-4, -1e-4)
+        ]
+        np.testing.assert_allclose(
+            (slopes[1] - slopes[0]) / 2e-4, information[i, j], rtol=1e-4, atol=1e-3
+        )
+
+
+def test_the_mode_is_a_maximum():
+    counts, prior = counted(*a_log(4)), learned_prior.learned()
+    posterior = fit(counts, prior)
+    best = learned_prior.log_posterior(counts, prior, posterior.theta, posterior.shared)[0]
+    rng = np.random.default_rng(5)
+    for size in (1e-3, 0.1, 1.0):
+        for _ in range(20):
+            theta = posterior.theta + size * rng.normal(size=posterior.theta.shape)
+            shared = posterior.shared + size * rng.normal(size=6)
+            assert learned_prior.log_posterior(counts, prior, theta, shared)[0] < best
+
+
+def test_covariance_is_the_inverse_of_the_joint_information():
+    """And errors of metrics follow from it by differences of their logarithms."""
+    counts, prior = counted(*a_log(6)), learned_prior.learned()
+    posterior = fit(counts, prior)
+    information = learned_prior.log_posterior(counts, prior, posterior.theta, posterior.shared)[2]
+    within, between = np.linalg.inv(prior.within), np.linalg.inv(prior.between)
+    joint = np.zeros((24, 24))
+    joint[18:, 18:] = between + 3 * within
+    for i in range(3):
+        own = slice(6 * i, 6 * i + 6)
+        joint[own, own] = information[i] + within
+        joint[own, 18:] = joint[18:, own] = -within
+    of_theta = np.linalg.inv(joint)[:18, :18]
+    nothing = np.zeros((3, 6, 6))
+    still = replace(posterior, conditional=nothing, response=nothing, shared_covariance=nothing[0])
+
+    def level(theta):
+        return replace(still, theta=theta).logarithms(metric("ndcg@10"))[0]
+
+    slopes = np.zeros((3, 18))
+    for i, j in np.ndindex(3, 6):
+        ends = [level(moved(posterior.theta, i, j, step)) for step in (1e-4, -1e-4)]
+        slopes[:, 6 * i + j] = (ends[0] - ends[1]) / 2e-4
+    _, of_users = still.logarithms(metric("ndcg@10"))
+    _, covariance = posterior.logarithms(metric("ndcg@10"))
+    np.testing.assert_allclose(covariance, slopes @ of_theta @ slopes.T + of_users, rtol=1e-5)
+
+
+def drawn_from_the_prior(rng, prior, items, m, n_users, recommenders, replacement):
+    """Counts of a log whose distributions the prior drew, and its exact values of NDCG@10."""
+    cells, values = Cells(items), metric("ndcg@10").vector(items)
+    shared = rng.multivariate_normal(np.zeros(6), prior.between)
+    own = rng.multivariate_normal(np.zeros(6), prior.within, size=recommenders)
+    users, exact = {}, []
+    for i, mass in enumerate(cells.masses(prior.mean + shared + own)):
+        cell = rng.choice(mass.size, n_users, p=mass)
+        rank = rng.integers(cells.first[cell], cells.last[cell] + 1)
+        exact.append(values[rank - 1].mean())
+        if replacement:
+            better = rng.binomial(m, (rank - 1) / (items - 1))
+        else:
+            better = rng.hypergeometric(rank - 1, items - rank, m)
+        users[str(i)] = np.bincount(better, minlength=m + 1).astype(float)
+    same = np.ones(m + 1, dtype=np.int64)
+    kinds = np.arange(m + 1), 0 * same, m * same, items * same
+    return counted(users, *kinds, replacement), np.array(exact)
+
+
+@pytest.mark.simulation
+def test_errors_are_what_the_model_says():
+    """Of logs that the prior draws, 1.96 errors around estimates and differences hold 95%."""
+    prior, rng = learned_prior.learned(), np.random.default_rng(7)
+    holds, pairs_hold, logs = [], [], []
+    for number in range(300):
+        counts, exact = drawn_from_the_prior(rng, prior, 5_000, 100, 2_000, 3, number % 2 == 0)
+        values, covariance = fit(counts, prior).logarithms(metric("ndcg@10"))
+        known = exact > 5 / 2_000  # the normal approximation of a logarithm
+        errors = values - np.log(np.maximum(exact, 1e-9))
+        own = np.sqrt(np.diag(covariance))
+        holds += [*(np.abs(errors) <= 1.96 * own)[known]]
+        logs += [*errors[known]]
+        if known[:2].all():
+            variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+            pairs_hold.append(abs(errors[0] - errors[1]) <= 1.96 * np.sqrt(variance))
+    assert 0.92 <= np.mean(holds) <= 0.98
+    assert 0.92 <= np.mean(pairs_hold) <= 0.98
+    assert abs(np.mean(logs)) < 0.05
+
+
+def test_order_of_recommenders_and_of_rows_does_not_matter():
+    users, *columns, replacement = a_log(8)
+    prior = learned_prior.learned()
+    values, covariance = fit(counted(users, *columns, replacement), prior).logarithms(
+        metric("recall@10")
+    )
+    order = np.random.default_rng(9).permutation(200)
+    turned = {name: users[name][order] for name in ["R2", "R0", "R1"]}
+    new_values, new_covariance = fit(
+        counted(turned, *(column[order] for column in columns), replacement), prior
+    ).logarithms(metric("recall@10"))
+    np.testing.assert_allclose(new_values, values[[2, 0, 1]], rtol=1e-9)
+    np.testing.assert_allclose(new_covariance, covariance[np.ix_([2, 0, 1], [2, 0, 1])], rtol=1e-9)
+
+
+@pytest.mark.parametrize("items", [50, 5_000_000])
+@pytest.mark.parametrize("m", [2, 40])
+@pytest.mark.parametrize("all_at", ["first", "last", "anywhere"])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_odd_logs_get_an_estimate_with_an_error(items, m, all_at, replacement):
+    """One recommender and 30 users."""
+    better = np.arange(m + 1)
+    places = {"first": [0], "last": [m], "anywhere": better}[all_at]
+    users = np.zeros(m + 1)
+    users[places] = 30 / len(places)
+    same = np.ones(m + 1, dtype=np.int64)
+    counts = counted({"A": users}, better, 0 * same, m * same, items * same, replacement)
+    posterior = fit(counts, learned_prior.learned())
+    for name in METRICS:
+        values, covariance = posterior.logarithms(metric(name))
+        is_one = name == "recall@100" and items == 50
+        # At most 9 items that were not drawn can be above the item.
+        is_drawn_first = (items, m, all_at, replacement) == (50, 40, "first", False)
+        is_one |= name == "recall@10" and is_drawn_first
+        is_zero = name == "accuracy" and all_at == "last"
+        assert values[0] <= 0
+        assert np.isneginf(values[0]) == is_zero
+        assert (covariance[0, 0] == 0) == (is_one or is_zero)
+        assert np.isfinite(covariance[0, 0])
+
+
+def test_many_users_cost_nothing_and_many_negatives_little():
+    """A fit works on counts: doubling every user doubles them."""
+    users, *columns, replacement = a_log(10, m=range(60, 140))
+    counts = counted(users, *columns, replacement)
+    assert counts.group.max() >= 60
+    many = counted({name: 1e6 * part for name, part in users.items()}, *columns, replacement)
+    np.testing.assert_allclose(many.users, 1e6 * counts.users)
+    assert np.array_equal(many.likelihood, counts.likelihood)
