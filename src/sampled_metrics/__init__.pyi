@@ -29,9 +29,6 @@ from .bounds.identification import (
 from .bounds.identification import (
     interval as interval,
 )
-from .bounds.identification import (
-    shortest as shortest,
-)
 from .estimators import Estimator as Estimator
 from .evaluation import compare as compare
 from .evaluation import estimate as estimate

@@ -256,8 +256,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
                 size_rows[column].to_numpy() for column in ("n_better", "n_tied", "count")
             )
             counts += thinned_counts(spread_ties(better, tied, users, m + 1), negatives)
-        mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
-        ranks, shares = priors.condensed(mass)
+        ranks, shares = priors.condensed(priors.maximum_entropy(counts, protocol).mass)
         distributions[name] = dict(zip(ranks.tolist(), shares.tolist(), strict=True))
     return distributions
 

@@ -2,14 +2,13 @@
 
 Instead of correcting each metric, fit a distribution of the true ranks and read any metric off it
 (li2020, jin2021), or give it to a correction as a prior. Among the many distributions that fit,
-maximum likelihood picks the likeliest, which has few ranks; maximum entropy one close to uniform.
+maximum entropy picks one close to uniform.
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +17,7 @@ from scipy.special import entr, xlogy
 
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_intp, as_written
-from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
+from .numerics.all_ranks import AllRanks, all_ranks
 from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
 from .protocol import Protocol, one_size
@@ -28,10 +27,8 @@ CERTIFIED = 1e-6
 #: A larger gap is warned of; smaller than `CERTIFIED` to allow for the rounding of other
 #: processors.
 _REPORTED = 0.1 * CERTIFIED
-#: Gap at which iterations stop, and the most steps of maximum likelihood.
-_ENOUGH, _STEPS = 1e-10, 200
-#: A smaller rise of the log-likelihood per user is rounding; steps allowed without a smaller gap.
-_ROUNDING, _PATIENCE = 1e-15, 10
+#: Gap at which iterations stop.
+_ENOUGH = 1e-10
 #: Replaces probabilities that rounding made 0 or negative.
 _TINY = 1e-300
 
@@ -42,9 +39,8 @@ class FittedPrior:
 
     Attributes
     ----------
-    mass : dict of int to float, or ndarray of float, shape (n_ranks,)
-        Probability of each rank that has any, or of every rank; both can be a `prior` in
-        ``estimators``.
+    mass : ndarray of float, shape (n_ranks,)
+        Probability of every rank; can be a `prior` in ``estimators``.
     log_likelihood : float
         Of the observed outcomes, in nats, summed over the users.
     gap : float
@@ -54,17 +50,17 @@ class FittedPrior:
 
     See Also
     --------
-    maximum_likelihood, maximum_entropy : Compute it.
+    maximum_entropy : Computes it.
 
     Examples
     --------
     >>> from sampled_metrics import Protocol
-    >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
+    >>> fitted = maximum_entropy([9, 0, 1], Protocol(n_items=50, n_negatives=2))
     >>> fitted.certified, fitted.marginal.round(3)
-    (True, array([0.9, 0. , 0.1]))
+    (True, array([0.645, 0.211, 0.145]))
     """
 
-    mass: dict[int, float] | FloatArray
+    mass: FloatArray
     log_likelihood: float
     gap: float
     marginal: FloatArray = field(repr=False)
@@ -73,122 +69,6 @@ class FittedPrior:
     def certified(self) -> bool:
         """Whether the gap is below 1e-6."""
         return self.gap < CERTIFIED
-
-
-@one_thread
-def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
-    """The distribution of true ranks under which the observed sampled ranks are the most likely.
-
-    The likelihood is concave in the distribution, and the best one has at most m + 1 ranks. Each
-    step adds the ranks at which the likelihood would rise the most, and moves all masses by a
-    Newton step with nonnegative least squares (wang2007). The derivative at every rank bounds the
-    remaining gain.
-
-    Parameters
-    ----------
-    counts : array_like of float, shape (m + 1,)
-        Users with 0, 1, ..., m sampled negatives above the item; they may be fractions.
-    protocol : Protocol
-        With one catalogue size. With several relevant items the counts are those of any one of
-        them, and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
-
-    Returns
-    -------
-    FittedPrior
-
-    Raises
-    ------
-    ValueError
-        If the counts are negative, not finite, all zero or not m + 1, or there are several
-        catalogue sizes.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the gap could not be brought below 1e-7.
-
-    See Also
-    --------
-    maximum_entropy : A smooth distribution instead.
-
-    Examples
-    --------
-    >>> from sampled_metrics import Protocol
-    >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
-    >>> {rank: round(mass, 6) for rank, mass in fitted.mass.items()}
-    {1: 0.9, 50: 0.1}
-    """
-    user_counts, all_pmfs = _observed(counts, protocol)
-    observed = np.flatnonzero(user_counts)
-    outcome_shares, pmfs = user_counts[observed] / user_counts.sum(), all_pmfs.only(observed)
-    above = spread(pmfs)[:: max(1, int(np.sqrt(pmfs.degree)) // 2)]
-    above = np.union1d(above, [0, pmfs.pool])
-    # With nearly all negatives drawn few ranks, or one alone, lead to a sampled rank.
-    unreached = observed[pmfs.rows(above).max(axis=0) < 1e-200]
-    above = np.union1d(above, np.round(unreached * (pmfs.pool / pmfs.degree)).astype(np.int64))
-    mass = np.full(above.size, 1.0 / above.size)
-    best, waited = (np.inf, above, mass), 0
-    for _ in range(_STEPS):
-        slope = pmfs.expected(outcome_shares / (mass @ pmfs.rows(above)))
-        gap = float(slope.max()) - 1.0
-        waited = 0 if gap < best[0] else waited + 1
-        if gap < best[0]:
-            best = gap, above, mass
-        if gap < _ENOUGH or waited == _PATIENCE:
-            break
-        added = np.setdiff1d(local_maxima(slope, 1.0), above)
-        above, mass = np.append(above, added), np.append(mass, np.zeros(added.size))
-        new_mass, rises = _newton(pmfs.rows(above), mass, outcome_shares)
-        if new_mass is None:
-            break
-        waited = 0 if rises else waited
-        above, mass = above[new_mass > 0], new_mass[new_mass > 0]
-    gap, above, mass = best
-    order = np.argsort(above)
-    ranks, shares = (above[order] + 1).tolist(), (mass[order] / mass.sum()).tolist()
-    mass_by_rank = dict(zip(ranks, shares, strict=True))
-    return _fitted(
-        mass_by_rank, user_counts, mass @ all_pmfs.rows(above), gap, "maximum likelihood"
-    )
-
-
-def _newton(
-    rows: FloatArray, mass: FloatArray, outcome_shares: FloatArray
-) -> tuple[FloatArray | None, bool]:
-    """One Newton step for the masses of some ranks; `rows` has the observed outcomes.
-
-    Returns the new masses (None if unsolved), and whether the likelihood was seen to rise. Near the
-    optimum the rise is below rounding: then the whole step is taken, and its gap decides.
-    """
-    q = mass @ rows
-    root = np.sqrt(outcome_shares)
-    # Minus the second-order expansion of the log-likelihood, per user, is half a square, up to a
-    # constant. Adding half the square of the sum of the masses keeps the sum at 1, since both have
-    # a slope of 1 there.
-    system = (root / q)[:, np.newaxis] * rows.T
-    try:
-        from scipy.optimize import nnls  # takes as long to import as all the rest
-
-        best, _ = nnls(
-            np.concatenate([system, np.ones((1, mass.size))]),
-            np.append(2.0 * root, 0.0),
-            maxiter=30 * mass.size,
-        )
-    except RuntimeError:
-        return None, False
-    best /= best.sum()
-    # The change of each probability relative to it, so that no large likelihoods are subtracted.
-    change = ((best - mass) @ rows) / q
-    rise, step = float(outcome_shares @ change), 1.0
-    while step > 1e-10 and rise > _ROUNDING:
-        with np.errstate(divide="ignore"):  # a whole step may leave out a sampled rank
-            risen = float(outcome_shares @ np.log1p(step * change))
-        if risen >= 0.3 * step * rise:
-            return np.asarray((1.0 - step) * mass + step * best), True
-        step *= 0.5
-    # No sampled rank loses more than half of its probability.
-    step = min(1.0, 0.5 / max(-float(change.min()), 0.5))
-    return np.asarray((1.0 - step) * mass + step * best), False
 
 
 @one_thread
@@ -208,12 +88,15 @@ def maximum_entropy(
 
     Parameters
     ----------
-    counts, protocol
-        As for :func:`maximum_likelihood`.
+    counts : array_like of float, shape (m + 1,)
+        Users with 0, 1, ..., m sampled negatives above the item; they may be fractions.
+    protocol : Protocol
+        With one catalogue size. With several relevant items the counts are those of any one of
+        them, and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
     weight : float, optional
         Weight of the entropy, above 0 and finite; the square root of the number of users if
-        omitted. A small weight approaches maximum likelihood; one of the order of the number of
-        users ignores the sample.
+        omitted. A small weight approaches the likeliest distribution; one of the order of the
+        number of users ignores the sample.
 
     Returns
     -------
@@ -223,7 +106,8 @@ def maximum_entropy(
     Raises
     ------
     ValueError
-        If `weight` is not above 0 and finite, or as :func:`maximum_likelihood`.
+        If `weight` is not above 0 and finite, the counts are negative, not finite, all zero or not
+        m + 1, or there are several catalogue sizes.
 
     Warns
     -----
@@ -232,7 +116,7 @@ def maximum_entropy(
 
     See Also
     --------
-    maximum_likelihood : The likeliest distribution.
+    sampled_metrics.estimators.bias_variance : Takes it as a prior.
 
     Examples
     --------
@@ -264,7 +148,7 @@ def maximum_entropy(
     if isinstance(quadrature, _Quadrature):
         multipliers, mass, gap = _tilted(pmfs, outcome_shares, users / weight, multipliers, _ENOUGH)
     q = np.maximum(all_pmfs.marginal(mass), 0.0)
-    return _fitted(mass, user_counts, q, gap * float(weight) / users, "maximum entropy")
+    return _fitted(mass, user_counts, q, gap * float(weight) / users)
 
 
 class Expansion:
@@ -291,7 +175,7 @@ class Expansion:
         users = float(user_counts.sum())
         self._seen = user_counts / users
         self._worth = float(np.sqrt(users)) if weight is None else users / weight
-        self.ranks, self.mass = condensed(np.asarray(fitted.mass))
+        self.ranks, self.mass = condensed(fitted.mass)
         self.rows = rows = pmfs.rows(self.ranks - 1)
         q = self.mass @ rows
         # Posterior of the true rank given each outcome, and the outcomes that it predicts.
@@ -408,18 +292,6 @@ def _tilted(
     return multipliers, mass, max(gap, 0.0)
 
 
-def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
-    """Ranks and probabilities of a distribution.
-
-    >>> listed({1: 0.5, 4: 0.5})
-    (array([1, 4]), array([0.5, 0.5]))
-    """
-    if isinstance(mass, Mapping):
-        return np.array(list(mass)), np.array(list(mass.values()), dtype=float)
-    shares = np.asarray(mass, dtype=float)
-    return np.arange(1, shares.size + 1), shares
-
-
 def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRanks]:
     """The checked counts of the outcomes, and P at all ranks."""
     if not isinstance(protocol, Protocol):
@@ -442,12 +314,11 @@ def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRan
     return user_counts, all_ranks(protocol)
 
 
-def _fitted(
-    mass: dict[int, float] | FloatArray, counts: FloatArray, q: FloatArray, gap: float, name: str
-) -> FittedPrior:
+def _fitted(mass: FloatArray, counts: FloatArray, q: FloatArray, gap: float) -> FittedPrior:
     if gap >= _REPORTED:
         warnings.warn(
-            f"{name} did not converge: the criterion may be {gap:.1g} nats a user below the best",
+            "maximum entropy did not converge: the criterion may be "
+            f"{gap:.1g} nats a user below the best",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from math import inf
 
@@ -23,13 +23,12 @@ from sampled_metrics.bounds.identification import (
     Interval,
     interval,
     log_evidence_needed,
-    shortest,
 )
-from sampled_metrics.bounds.shortest import decidable
 from sampled_metrics.numerics.betting import interval as bets_on_mean
 
 from ..display import figures
 from ..display.tables import Frame, Texts, between
+from ..experiments.populations import decidable, shortest
 
 Counts = Mapping[str, NDArray[np.int64]]  # users of each recommender by negatives above their item
 Ends = Mapping[tuple[str, str], Interval]  # by recommender and label of the metric
@@ -109,9 +108,7 @@ def shortest_table(
             log_interval = ends.get((name, parsed_metric.label))
             if log_interval is None:  # the log contradicts the assumption
                 continue
-            least_width = shortest(
-                counts[name], protocol, parsed_metric, confidence, assumption=assumption
-            )
+            least_width = shortest(counts[name], protocol, parsed_metric, confidence, assumption)
             cells = {
                 "width": 100 * (log_interval.high - log_interval.low),
                 "least": 100 * least_width,
@@ -140,19 +137,15 @@ def most_decided(
     users = float(better.size)
     if parsed_metric(better, n_items).sum() < parsed_metric(worse, n_items).sum():
         better, worse = worse, better
-    better_pmf, worse_pmf = (
+    masses = [
         np.bincount(user_ranks - 1, minlength=n_items) / users for user_ranks in (better, worse)
-    )
+    ]
     shares_by_assumption: dict[str, list[float]] = {}
     for assumption in (None, Assumption()):
-        shares = []
-        for m in sizes:
-            kinds = np.array([[m, 1, 1, n_items]])
-            parts = bets.partition(kinds, np.ones(1), parsed_metric, protocol.replacement)
-            shares.append(
-                100.0 * decidable(parts, assumption, confidence, better_pmf, worse_pmf, users)
-            )
-        shares_by_assumption[assumption_name(assumption)] = shares
+        shares_by_assumption[assumption_name(assumption)] = [
+            100.0 * decidable(masses, each, parsed_metric, confidence, users, assumption)
+            for each in (replace(protocol, n_negatives=m) for m in sizes)
+        ]
     return shares_by_assumption
 
 

@@ -27,6 +27,8 @@ from scipy.special import ndtr
 from sampled_metrics import _confidence, estimators, evaluation, priors
 from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.designs.fits import Fits
+from sampled_metrics.designs.sample import Sample
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
@@ -38,7 +40,8 @@ from ..data import benchmark, bundle
 from ..data.bundled_log import simulate
 from ..display.tables import Lookup, Table
 from . import protocols
-from .theory import HANDFUL, moments, users_behind
+from .populations import maximum_likelihood
+from .theory import HANDFUL, moments, plug_in, users_behind
 
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
@@ -51,6 +54,8 @@ MOST_EFFECTS = 100
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
+#: The metric of the likeliest distribution of true ranks.
+LIKELIEST = "maximum likelihood"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
@@ -335,7 +340,7 @@ def fitted(
     metrics: Sequence[str] = METRICS,
 ) -> pd.DataFrame:
     """The corrections that are fitted to a sample, on the log of :func:`drawn`, with the ends of
-    the 95% interval, which "maximum likelihood" does not have.
+    the 95% interval, which maximum likelihood does not have: its ranks jump from sample to sample.
 
     >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
     >>> fitted(two, 20, metrics=["auc"])["estimator"].unique().tolist()
@@ -348,6 +353,14 @@ def fitted(
         reach = stats.t.ppf(0.975, frame["users"] - 1) * frame["standard_error"]
         ends = {"low": frame["estimate"] - reach, "high": frame["estimate"] + reach}
         tables.append(frame.assign(estimator=name, value=frame["estimate"], **ends))
+    fits, likeliest = Fits(Sample(log)), {}
+    for name in judged:
+        counts = fits.counts(fits.bands(metric("auc"))[0], name)
+        likeliest[name] = maximum_likelihood(counts, fits.mean_protocol(fits.fewest))
+    items, (first, *_) = fits.sample.mean_items, tables
+    pairs = zip(first["recommender"], first["metric"], strict=True)
+    values = [plug_in(likeliest[name], metric_name, items) for name, metric_name in pairs]
+    tables.append(first.assign(estimator=LIKELIEST, value=values, low=np.nan, high=np.nan))
     estimates = pd.concat(tables, ignore_index=True)
     truth = {
         (metric_name, name): intervals.evaluate(metric_name).mean()

@@ -187,7 +187,9 @@ def plug_in(
     by rank, or a vector over the ranks. With several relevant items the result is the term of
     the item at `position`, and its rank counts irrelevant items only.
     """
-    ranks, shares = priors.listed(prior.mass if isinstance(prior, priors.FittedPrior) else prior)
+    mass = prior.mass if isinstance(prior, priors.FittedPrior) else prior
+    by_rank = mass if isinstance(mass, Mapping) else dict(enumerate(np.asarray(mass), start=1))
+    ranks, shares = np.array([*by_rank]), np.array([*by_rank.values()], dtype=float)
     if ranks.size == 0:
         raise ValueError("prior must hold at least one rank, got none")
     place = integer(position, "position", 1, n_relevant)

@@ -328,15 +328,6 @@ class Building:
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
         return pmfs / (weights @ generators.pmf[used]), np.maximum(prices[:, 1:], 0.0)
 
-    def populations(self, slope: FloatArray) -> list[FloatArray]:
-        """Weights of the generators in use, in each fit; by part, (bets, generators)."""
-        weights_by_part = []
-        for part_index, used in enumerate(self.columns):
-            self._solve(part_index, slope)
-            weights = self._warm_start[part_index][0][:, : used.size]  # type: ignore[index]
-            weights_by_part.append(weights / weights.sum(axis=1, keepdims=True))
-        return weights_by_part
-
     def fits(self) -> list[FloatArray]:
         """The distributions within the assumption that are nearest to the given ones."""
         zero_slopes = np.zeros(self.sign.size)

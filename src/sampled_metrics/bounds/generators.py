@@ -240,18 +240,6 @@ class Generators:
         mass = self._widths * density(self.above + 1.0)
         return np.asarray(mass / mass.sum() @ self._single)
 
-    def mass(self, weights: FloatArray, columns: IntArray) -> FloatArray:
-        """Distribution of the true rank in mixtures of generators; shape (mixtures, ranks)."""
-        is_spread, last = columns < self.spread, self.last[columns]
-        masses = np.zeros((len(weights), self.pool + 1))
-        if self._mixed is not None:
-            masses[:, : self.top] = weights[:, is_spread] @ self._mixed[columns[is_spread]]
-        else:
-            masses[:, last[is_spread]] = weights[:, is_spread] / (last[is_spread] + 1.0)
-            masses = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
-        masses[:, last[~is_spread]] += weights[:, ~is_spread]
-        return masses
-
     def expected(self, terms: FloatArray) -> FloatArray:
         """Posterior mean metric given a sampled rank on the knots, under uniform true ranks."""
         return np.asarray((self._widths * terms) @ self._single / (self._widths @ self._single))

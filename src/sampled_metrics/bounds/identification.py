@@ -24,7 +24,6 @@ from ..metrics import metric as parsed
 from ..protocol import Protocol, one_size
 from . import bets
 from .assumption import Assumption, assumption_name, checked_assumption
-from .shortest import least_width
 
 #: A sample contradicts its protocol or an assumption if its p-value is below `REFUTED`, and below
 #: the share `_REFUTING` of an interval's error.
@@ -192,65 +191,6 @@ def interval(
         float(confidence),
         assumption_name(assumption),
     )
-
-
-@one_thread
-def shortest(
-    counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Sequence[Protocol],
-    metric: Metric | str,
-    confidence: float = CONFIDENCE,
-    users: float | None = None,
-    *,
-    assumption: Assumption | str | None = None,
-) -> float:
-    """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
-
-    **Theorem.** Let a method's intervals hold the metric in at least 95% (`confidence`) of samples
-    from each population that the assumption allows. Let p be the population within the assumption
-    that is fitted to the counts. Then the mean width of the method's intervals, over samples from
-    p, is at least the result. Proof: ``sampled_metrics.bounds.shortest``, by the theorem of Neyman
-    and Pearson (pratt1961).
-
-    Parameters
-    ----------
-    counts, protocol, metric, confidence, users, assumption
-        As for :func:`interval`, with one relevant item per user. Classes with similar catalogue
-        sizes or numbers of negatives are merged, with the largest catalogue and the fewest
-        negatives; the result is then approximate, and may be too large.
-
-    Returns
-    -------
-    float
-        In units of the metric.
-
-    Raises
-    ------
-    ValueError
-        As for :func:`interval`, or if users have several relevant items.
-
-    See Also
-    --------
-    interval : An interval that holds the metric as often as it says.
-    sampled_metrics.estimate : Compares its intervals with this bound.
-
-    Examples
-    --------
-    How many times as wide as the bound an interval is:
-
-    >>> protocol = Protocol(n_items=1_000, n_negatives=99)
-    >>> true = np.random.default_rng(1).geometric(0.01, size=5_000)
-    >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
-    >>> found = interval(drawn, protocol, "recall@10")
-    >>> least = shortest(drawn, protocol, "recall@10")
-    >>> round((found.high - found.low) / least, 1)
-    1.3
-    """
-    metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
-    parts, rows, users_by_row, _ = _sample(counts, protocol, metric, users)
-    if (parts.kinds[:, 1] > 1).any():
-        raise ValueError(f"n_relevant must be 1, got {int(parts.kinds[:, 1].max())}")
-    return least_width(parts, assumption, float(confidence), rows, users_by_row)
 
 
 def _checked(metric: Metric | str, confidence: float, users: float | None) -> Metric:

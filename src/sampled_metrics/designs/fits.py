@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -16,11 +15,6 @@ from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
 from ..protocol import Protocol, thinned_counts
 from .sample import Sample
-
-_FITS: dict[str, Callable[..., priors.FittedPrior]] = {
-    "maximum likelihood": priors.maximum_likelihood,
-    "maximum entropy": priors.maximum_entropy,
-}
 
 
 @dataclass(frozen=True)
@@ -115,17 +109,18 @@ class Fits:
         size = self.sample.mean_items + n_relevant - 1
         return self.sample.protocol(size, n_negatives, n_relevant)
 
-    def _prior(self, estimator: str, band: Band, *recommenders: str) -> priors.FittedPrior:
+    def _prior(self, band: Band, *recommenders: str) -> priors.FittedPrior:
         """The prior fitted to the sampled ranks of some recommenders."""
-        return _FITS[estimator](self._counts(band, *recommenders), self.mean_protocol(self.fewest))
+        counts = self.counts(band, *recommenders)
+        return priors.maximum_entropy(counts, self.mean_protocol(self.fewest))
 
     def _expansion(self, band: Band, *recommenders: str) -> priors.Expansion:
-        """The first-order expansion of the maximum entropy fit to some recommenders."""
-        fit = self.prior("maximum entropy", band, *recommenders)
-        counts = self._counts(band, *recommenders)
+        """The first-order expansion of the fit to some recommenders."""
+        fit = self.prior(band, *recommenders)
+        counts = self.counts(band, *recommenders)
         return priors.Expansion(fit, counts, self.mean_protocol(self.fewest))
 
-    def _counts(self, band: Band, *recommenders: str) -> FloatArray:
+    def counts(self, band: Band, *recommenders: str) -> FloatArray:
         """Users at each sampled rank, all thinned to the smallest number of negatives.
 
         Weighted items are scaled to their effective sample size (Kish), (sum w)^2 / sum w^2.
@@ -142,11 +137,11 @@ class Fits:
         )
         return np.asarray(users_at_ranks * (users_at_ranks.sum() / squares / len(band.places)))
 
-    def plugged_in(self, metric: Metric, estimator: str, recommender: str) -> FloatArray:
+    def plugged_in(self, metric: Metric, recommender: str) -> FloatArray:
         """Values of sampled ranks whose mean is the metric of a recommender's fitted priors.
 
-        For maximum entropy they include the influence of each user on the prior. Shape (n_relevant,
-        m + 1), for items of weight 1 and the smallest number of negatives.
+        They include the influence of each user on the prior. Shape (n_relevant, m + 1), for items
+        of weight 1 and the smallest number of negatives.
         """
         sample = self.sample
         values = np.zeros((self.most, self.fewest + 1))
@@ -158,12 +153,10 @@ class Fits:
             shares = place_weights / sample.users[recommender]
             if not shares.any():
                 continue
-            ranks, mass = priors.listed(self.prior(estimator, band, recommender).mass)
-            values[band.rows] += (self.terms(metric, band, ranks - 1) @ mass)[:, np.newaxis]
-            if estimator == "maximum entropy":
-                expansion = self.expansion(band, recommender)
-                mean_terms = shares @ self.terms(metric, band, expansion.ranks - 1) / shares.sum()
-                values[band.rows] += expansion.influence(mean_terms)
+            mass, expansion = self.prior(band, recommender).mass, self.expansion(band, recommender)
+            values[band.rows] += (self.terms(metric, band, np.arange(mass.size)) @ mass)[:, None]
+            mean_terms = shares @ self.terms(metric, band, expansion.ranks - 1) / shares.sum()
+            values[band.rows] += expansion.influence(mean_terms)
         return values
 
     def bias_variance(

@@ -91,15 +91,12 @@ def check_estimator(name: str, allowed: Sequence[str], values: Values) -> None:
 
 def notes_on(values: Values, estimator: str) -> list[str]:
     """Notes on the fit of an estimator."""
-    notes = []
     lower, upper = values.fits.fewest, int(values.sample.negatives.max())
     if lower < upper and estimator in FITTED:
-        notes.append(
+        return [
             f"users have {lower:,} to {upper:,} negatives: priors are fitted to {lower:,} of each"
-        )
-    if estimator == FITTED[2]:
-        notes.append(f"{FITTED[2]} has no standard error: from sample to sample its estimate jumps")
-    return notes
+        ]
+    return []
 
 
 def note_on_default(values: Values, estimator: str) -> list[str]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .. import _confidence, _progress
 from .._confidence import NONE, OF_USERS, Assumed, percent
-from .._validate import as_written, shortened
+from .._validate import shortened
 from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
@@ -34,7 +34,7 @@ from .values import ESTIMATORS, FITTED, WEIGHTED, Values
 class UniformAnalysis(Analysis):
     """Each metric has an estimate by a correction, or by its naive value if that is unbiased."""
 
-    #: The estimators of this design, the last one without a standard error.
+    #: The estimators of this design.
     estimators: ClassVar[tuple[str, ...]] = ESTIMATORS
     sample_class: ClassVar[type[Sample]] = Sample
     #: The warrant that the settings of a comparison name.
@@ -277,11 +277,7 @@ class UniformAnalysis(Analysis):
         )
 
     def notes_on_comparison(self, estimator: str) -> list[str]:
-        """Notes on the estimator of differences; ValueError if it has no standard error."""
-        if estimator == "maximum likelihood":
-            raise ValueError(
-                f"estimator must have a standard error for differences, got {as_written(estimator)}"
-            )
+        """Notes on the estimator of differences."""
         notes = options.notes_on(self.values, estimator)
         if self.request.estimator is None:
             notes += options.note_on_default(self.values, estimator)

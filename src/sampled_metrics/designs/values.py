@@ -16,7 +16,7 @@ from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
 
 #: Corrections fitted to the log itself.
-FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
+FITTED = ("bias-variance, fitted prior", "maximum entropy")
 #: Names of all corrections.
 ESTIMATORS = (*corrections.NAMES, *FITTED)
 #: AUC from the Horvitz-Thompson estimates n_above (horvitz1952).
@@ -58,7 +58,7 @@ class Values:
             return self._by_fitted_prior(metric)
         if estimator in FITTED:
             return {
-                recommender: self._plugged_in(metric, estimator, recommender)
+                recommender: self._plugged_in(metric, recommender)
                 for recommender in self.sample.names
             }
         row_values = self.by_row(metric, estimator)
@@ -95,13 +95,10 @@ class Values:
 
         return build
 
-    def _plugged_in(self, metric: Metric, estimator: str, recommender: str) -> UserMean:
-        """The metric of fitted priors; with a standard error if they are smooth in the users."""
-        row_values = self._of_thinned(metric, self.fits.plugged_in(metric, estimator, recommender))
-        mean = self.sample.mean({recommender: row_values}, self.sample.users[recommender])
-        if estimator == "maximum likelihood":  # its support jumps, so it has no derivative
-            return UserMean(mean.value, mean.users, np.nan, {})
-        return mean
+    def _plugged_in(self, metric: Metric, recommender: str) -> UserMean:
+        """The metric of fitted priors."""
+        row_values = self._of_thinned(metric, self.fits.plugged_in(metric, recommender))
+        return self.sample.mean({recommender: row_values}, self.sample.users[recommender])
 
     def _by_fitted_prior(self, metric: Metric) -> dict[str, UserMean]:
         """Bias-variance with a prior fitted to all recommenders together.

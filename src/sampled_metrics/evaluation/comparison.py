@@ -51,7 +51,7 @@ def compare(
         tried, too. Use None with models that predict ratings. An `Assumption` is refused for a
         log with a column n_above, since none is used there.
     estimator : str, optional
-        One of `ESTIMATORS` that has a standard error; by default as for :func:`estimate`.
+        One of `ESTIMATORS`; by default as for :func:`estimate`.
     gamma, confidence, by
         As for :func:`estimate`.
     progress : bool

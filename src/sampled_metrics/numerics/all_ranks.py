@@ -150,13 +150,6 @@ def _coefficients(design: DesignRows) -> FloatArray:
 _few_coefficients = lru_cache(maxsize=1024)(_coefficients)
 
 
-def spread(pmfs: AllRanks) -> IntArray:
-    """A grid of numbers of items above, finer than the width of a row of P."""
-    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(pmfs.degree)) + 2)
-    even, doubling = 0.5 * pmfs.pool * (1.0 - np.cos(angles)), np.geomspace(1, pmfs.pool, 40)
-    return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
-
-
 def local_maxima(values: FloatArray, above: float, limit: int = 30) -> IntArray:
     """Indices of the `limit` largest local maxima above a bound.
 

@@ -204,8 +204,6 @@ def test_equal_recommenders_have_no_verdict(of):
 def test_users_must_be_the_same():
     with pytest.raises(ValueError, match="A and B differ in 1, such as 2"):
         compare(two([1, 2, 3], [1, 2]), "ap")
-    with pytest.raises(ValueError, match="must have a standard error for differences"):
-        compare(two([1, 2], [1, 2]), "ap", estimator="maximum likelihood")
 
 
 @pytest.mark.parametrize("n_relevant", [1, 2])

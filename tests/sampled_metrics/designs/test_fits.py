@@ -17,35 +17,6 @@ from tests.reference import plug_in
 from tests.sampled_metrics.designs.logs import estimate_each, log_of, values
 
 
-def test_maximum_likelihood_and_entropy_are_the_metric_of_the_fitted_distribution():
-    # Sampled without replacement down to one item left out: the fit has little choice.
-    log = read_log(
-        pd.DataFrame({"user": range(6), "rank": [1, 1, 2, 5, 5, 5]}),
-        n_items=5,
-        n_negatives=4,
-        replacement=False,
-    )
-    # All four other items were sampled: sampled ranks are the true ones.
-    for metric_name, exact in (
-        ("ap", (2 + 0.5 + 0.6) / 6),
-        ("recall@2", 0.5),
-        ("auc", (2 + 0.75) / 6),
-    ):
-        assert values(log, metric_name, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
-
-
-def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood():
-    from sampled_metrics import priors
-
-    counts, protocol = np.array([30, 12, 8, 9, 11, 30.0]), Protocol(200, 5)
-    prior = priors.maximum_likelihood(counts, protocol)
-    for name in ("recall@10", "ap"):
-        plugged = plug_in(prior.mass, name, 200)
-        for gamma in (1e-3, 0.1, 1.0, 10.0):
-            estimator = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
-            assert estimator.values @ counts / counts.sum() == pytest.approx(plugged, abs=1e-8)
-
-
 def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion():
     # Against refits with a little more of each sampled rank.
     from sampled_metrics import priors
@@ -159,13 +130,13 @@ def test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_a
 
 @pytest.mark.parametrize("of", ["recall@3", "precision@2", "ndcg@3", "ndcg", "ap", "ap@3", "rr"])
 def test_fits_to_sets_of_which_all_negatives_were_sampled_are_the_exact_metric(of):
-    # Six irrelevant items, all of them drawn: sampled ranks are true ones, and a fit has no choice.
+    # Six irrelevant items, all of them drawn: sampled ranks are true ones, whatever the prior.
     sets = [(2,), (1, 4), (3, 4), (1, 2, 7), (2, 5, 9), (6,), (1, 8)]
     rows = [(user, rank, 6 + len(ranks)) for user, ranks in enumerate(sets) for rank in ranks]
     table = pd.DataFrame(rows, columns=["user", "rank", "n_items"])
     log = read_log(table.assign(item=table.index), n_negatives=6, replacement=False)
     exact = np.mean([metric(of).of_set(ranks, 6 + len(ranks)) for ranks in sets])
-    assert values(log, of, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
+    assert values(log, of, FITTED[0])[0] == pytest.approx(exact, abs=1e-6)
 
 
 def test_each_place_has_a_prior_of_its_own_by_hand():
@@ -278,16 +249,6 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
     # Of 120 intervals of 95% fewer are one case in 58, of 85% so many one in 24.
     assert covered >= 109
     assert rows["standard_error"].mean() == pytest.approx(rows["value"].std(), rel=0.15)
-
-
-def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
-    log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
-    estimates = evaluation.estimate(log, ["ap"], estimator="maximum likelihood")
-    table = estimates.frame
-    assert table["estimate"].between(0, 1).all()
-    assert table["standard_error"].isna().all()
-    note = estimates.notes[0]
-    assert note.startswith("maximum likelihood has no standard error")
 
 
 def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
