@@ -166,6 +166,7 @@ graph-ranks: .venv-graphs/installed
 evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.learned_prior)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.left_out)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.judged_kinds)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)

@@ -3,10 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sampled_book.data import benchmark
 from sampled_book.experiments import learned_prior as laboratory
+from sampled_book.experiments import left_out
 from sampled_metrics import learned_prior
 from sampled_metrics.learned_prior import Cells
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -71,3 +73,61 @@ def test_sources_weigh_alike(counts):
     again = laboratory.learn(twice, {n: n for n in names} | {"copy": "ciao"})
     for first, second in zip(once, again, strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9)
+
+
+def test_a_source_left_out_is_judged_as_bundled(counts):
+    """A prior that was not learned from a source gives the estimates that are kept of it."""
+    groups = laboratory.group_by_data()
+    rest = {name: part for name, part in counts.items() if groups[name] != groups["kuairec"]}
+    assert len(rest) < len(counts)
+    anew = left_out.judged("kuairec", benchmark.ranks("kuairec"), laboratory.learn(rest, groups))
+    for table, kept in zip(anew, left_out.bundled(), strict=True):
+        own = kept[kept["data"] == "kuairec"]
+        table = table.sort_values(left_out._LOG, kind="stable")
+        for column in table:
+            if pd.api.types.is_float_dtype(table[column]):
+                np.testing.assert_allclose(table[column], own[column], rtol=1e-3)
+            else:
+                assert table[column].tolist() == own[column].tolist()
+
+
+#: Largest errors of log(estimate / exact) and smallest shares of pairs in order, by negatives.
+LIMITS = {"ndcg@10": {20: (0.42, 0.84), 50: (0.33, 0.855), 100: (0.27, 0.87), 500: (0.16, 0.91)},
+          "recall@10": {100: (0.22, 0.89)}, "ap": {100: (0.26, 0.88)}}  # fmt: skip
+
+
+def test_errors_on_sources_left_out():
+    table = left_out.summary(*left_out.bundled()).set_index(["metric", "n_negatives"])
+    for name, limits in LIMITS.items():
+        for m, (rms, order) in limits.items():
+            assert table.loc[(name, m), "rms"] <= rms
+            assert table.loc[(name, m), "order"] >= order
+    assert (table[["held", "pairs_held"]] > 0.8).all(axis=None)
+
+
+def test_sources_weigh_alike_in_figures():
+    estimates = pd.DataFrame(
+        {
+            "group": ["a", "a", "a", "b"],
+            "data": ["a1", "a1", "a2", "b1"],
+            "off": [1.0, 3.0, 4.0, -1.0],
+            "held": [True, False, False, True],
+        }
+    )
+    orders = estimates.assign(pairs=[4, 4, 4, 4], right=[4, 2, 1, 0], held=[4, 4, 4, 2])
+    assert left_out.figures(estimates, orders) == pytest.approx(
+        {
+            "rms": np.sqrt(((5 + 16) / 2 + 1) / 2),
+            "bias": ((2 + 4) / 2 - 1) / 2,
+            "held": (0.25 + 1) / 2,
+            "worst": 0.25,
+            "order": ((0.75 + 0.25) / 2 + 0) / 2,
+            "pairs_held": (1 + 0.5) / 2,
+        }
+    )
+
+
+def test_every_recommender_has_a_family():
+    estimates, _ = left_out.bundled()
+    assert estimates["family"].notna().all()
+    assert set(left_out.by_family(estimates)["sources"]) == {14, 23, 32}
