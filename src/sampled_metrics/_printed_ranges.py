@@ -52,15 +52,3 @@ def written(low: float, high: float, digits: int = 3, *, signed: bool = False) -
     ('0.027 to 0.029', '')
     """
     return "" if math.isnan(low) else " to ".join(ends(low, high, digits, signed=signed))
-
-
-def steps(last: int) -> list[int]:
-    """Numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`.
-
-    >>> steps(30)
-    [1, 2, 5, 10, 20, 30]
-    """
-    decades = range(len(str(last)))
-    return [
-        step for power in decades for factor in (1, 2, 5) if (step := factor * 10**power) < last
-    ] + [last]

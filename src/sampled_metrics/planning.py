@@ -23,7 +23,6 @@ from scipy.special import ndtri
 from . import _progress, priors
 from . import estimators as corrections
 from ._confidence import CONFIDENCE
-from ._printed_ranges import steps
 from ._threads import one_thread
 from ._validate import as_written, integer
 from .bounds.parts import MOST_NEGATIVES
@@ -304,10 +303,10 @@ def _sampled_row(
     m = protocol.n_negatives
     verdict = verdict_at(m, n_users)
     negatives = _fewest_reaching(
-        lambda tried: verdict_at(tried, n_users), steps(max_negatives), confidence
+        lambda tried: verdict_at(tried, n_users), _steps(max_negatives), confidence
     )
     if name == "bias-variance":
-        users = _fewest_reaching(partial(verdict_at, m), steps(_MOST_USERS), confidence)
+        users = _fewest_reaching(partial(verdict_at, m), _steps(_MOST_USERS), confidence)
     else:
         users = verdict.users(confidence)
     scores = None if negatives is None else n_users * (negatives + 1)
@@ -331,6 +330,18 @@ def _plan_row(
     shown = (None if count is None or count > _MOST_COUNT else count for count in counts)
     detectable = float(ndtri(confidence)) * verdict.sd
     return _PlanRow(*pair_names, name, verdict.probability, detectable, *shown)
+
+
+def _steps(last: int) -> list[int]:
+    """Numbers of negatives or users to try.
+
+    >>> _steps(30)
+    [1, 2, 5, 10, 20, 30]
+    """
+    decades = range(len(str(last)))
+    return [
+        step for power in decades for factor in (1, 2, 5) if (step := factor * 10**power) < last
+    ] + [last]
 
 
 def _fewest_reaching(

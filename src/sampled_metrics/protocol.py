@@ -231,18 +231,6 @@ class Protocol:
                 pmf_table(self.n_negatives, above[part], pool[part], self.replacement, width)
             )
 
-    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
-        """Distribution of the outcome in a population with the probability `mass` at each rank.
-
-        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
-        array([0.625, 0.25 , 0.125])
-        """
-        pmf, start = np.zeros(self.n_outcomes), 0
-        for block in self.blocks(rank, position):
-            pmf += mass[start : start + len(block)] @ block
-            start += len(block)
-        return pmf
-
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
     ) -> FloatArray:

@@ -284,67 +284,35 @@ def comparison_panel(result: Comparison) -> Panel:
     return draw, 1.2 + 0.35 * len(labels)
 
 
-#: Two ways to reach the probability: the word, and the columns of counts and scores.
-_WAYS = {
-    "negatives": ("negatives_needed", "scores_by_negatives"),
-    "users": ("users_needed", "scores_by_users"),
-}
-
-
 def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
     """The negatives or users that each estimator needs, by the scores to compute."""
     records: list[dict[str, Any]] = [dict(row) for _, row in rows.astype(object).iterrows()]
-    exact = records[-1]
-    names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
-    shares = [
-        f"{probability:.0%}" if (probability := row["probability"]) < 0.995 else "over 99%"
-        for row in records
-    ]
-    labels = [f"{name}\nright in {share}" for name, share in zip(names, shares, strict=True)]
-    scores = [
-        float(row[scores_column])
-        for row in records
-        for _, scores_column in _WAYS.values()
-        if not pd.isna(row[scores_column])
-    ] or [1.0]
-    low, high = min(scores), max(scores)
+    labels = []
+    for row in records:
+        share = f"{row['probability']:.0%}" if row["probability"] < 0.995 else "over 99%"
+        name = "all items" if row is records[-1] else row["estimator"]
+        labels.append(f"{name}\nright in {share}")
+    columns = ["scores_by_negatives", "scores_by_users"]
+    scores = [float(x) for x in rows[columns].to_numpy().ravel() if not pd.isna(x)] or [1.0]
 
     def draw(ax: Axes) -> None:
-        from matplotlib.ticker import NullFormatter
-
         ax.set(xscale="log", title=title, xlabel="scores to compute for one recommender")
-        ax.set_xlim(low / 2, high * 2)
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        if not pd.isna(exact["scores_by_negatives"]):
-            ax.axvline(exact["scores_by_negatives"], color="black", linewidth=1)
+        ax.set_xlim(min(scores) / 2, 20 * max(scores))  # with room for the labels
+        ax.minorticks_off()
         for place, row in enumerate(records):
-            for (resource, (count_column, scores_column)), mark, offset in zip(
-                _WAYS.items(), MARKS, (-0.2, 0.2), strict=False
-            ):
-                count, x, color = row[count_column], row[scores_column], mark["color"]
-                if row is exact and resource == "negatives":
-                    label, color = "users as planned", "black"
-                elif pd.isna(count):
-                    label = f"not reached with more {resource}"
-                else:
-                    label = f"{count:,} {resource if count != 1 else resource[:-1]}"
-                on_right = True
-                if pd.isna(x):  # beyond all counts, too
-                    x = low / 2
-                else:
-                    ax.plot(x, place + offset, mark["marker"], color=color, ms=6)
-                    on_right = float(x) ** 2 < low * high
-                ax.annotate(
-                    label,
-                    (x, place + offset),
-                    (7 if on_right else -7, 0),
-                    textcoords="offset points",
-                    ha="left" if on_right else "right",
-                    va="center",
-                    fontsize=10,
-                    color=color,
-                    bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-                )
+            for i, resource in enumerate(("negatives", "users")):
+                count, x = row[f"{resource}_needed"], row[f"scores_by_{resource}"]
+                y, color = place + 0.4 * i - 0.2, MARKS[i]["color"]
+                text = f"not reached with more {resource}"
+                if row is records[-1] and resource == "negatives":
+                    text, color = "users as planned", "black"
+                elif not pd.isna(count):
+                    text = f"{count:,} {resource if count != 1 else resource[:-1]}"
+                if not pd.isna(x):
+                    ax.plot(x, y, MARKS[i]["marker"], color=color, ms=6)
+                at = min(scores) / 2 if pd.isna(x) else x  # beyond all counts, too
+                ax.annotate(text, (at, y), (7, 0), textcoords="offset points", va="center",
+                            fontsize=10, color=color)  # fmt: skip
         ax.set_yticks(range(len(labels)), labels)
         ax.set_ylim(len(labels) - 0.4, -0.6)
         ax.grid(False, axis="y")
