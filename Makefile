@@ -170,6 +170,7 @@ evidence: $(VENV)/book.installed
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.judged_kinds)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.stretch)
 
 corpora: $(VENV)/book.installed
 	$(RUN) -m sampled_book.data.retrieval $(ARGS)

@@ -1,0 +1,136 @@
+"""The exact metric of a stretched rank: its definition, bounds on its distance, and the counts."""
+
+from fractions import Fraction
+from itertools import combinations, pairwise
+from math import inf, log2, sqrt
+
+import numpy as np
+import pytest
+
+from sampled_book.data import benchmark
+from sampled_book.experiments import reversals, stretch
+from sampled_book.reference.enumeration import exact_pmf
+
+from .test_reversals import TOY, every_sample
+
+#: Each metric as a function of the number of items above, which may be a fraction.
+DEFINED = {
+    "recall@1": lambda above: Fraction(above < 1),
+    "recall@5": lambda above: Fraction(above < 5),
+    "ndcg@5": lambda above: Fraction(1 / log2(2 + above) if above < 5 else 0),
+    "rr": lambda above: 1 / Fraction(1 + above),
+}
+
+
+def by_hand(intervals, m, value):
+    """Mean over users and tied places of the metric of the stretched rank, as a fraction."""
+    total = Fraction(0)
+    columns = (intervals.n_better, intervals.n_tied, intervals.n_candidates)
+    for better, tied, n in zip(*(column.tolist() for column in columns), strict=True):
+        places = range(better, better + tied + 1)
+        total += sum(value(Fraction(above * m, n - 1)) for above in places) / len(places)
+    return float(total / intervals.n_better.size)
+
+
+@pytest.mark.parametrize("m", [2, 3, 6])
+def test_counts_are_those_of_all_samples_and_of_the_definition(m):
+    table = stretch.counted(TOY, (m, 8), list(DEFINED)).set_index(["metric", "target"])
+    assert set(table["m"]) == {m}
+    for name, value in DEFINED.items():
+        sampled = [float(every_sample(r, m, lambda rank: value(rank - 1))) for r in TOY.values()]  # noqa: B023
+        targets = {
+            "stretched": [by_hand(r, m, value) for r in TOY.values()],
+            "exact": [by_hand(r, 7, value) for r in TOY.values()],  # all seven others are negatives
+        }
+        for target, exact in targets.items():
+            row = table.loc[name, target]
+            pairs = [
+                (i, j) for i, j in combinations(range(3), 2) if abs(exact[i] - exact[j]) > 1e-12
+            ]
+            products = [(exact[i] - exact[j]) * (sampled[i] - sampled[j]) for i, j in pairs]
+            assert row["pairs"] == len(pairs)
+            assert row["reversed"] == sum(product < -1e-15 for product in products)
+            errors = [s / e - 1 if e else inf for s, e in zip(sampled, exact, strict=True)]
+            assert (row["low"], row["high"]) == pytest.approx((min(errors), max(errors)), abs=1e-12)
+
+
+def test_stretching_leaves_auc_alone_and_deepens_recall():
+    assert stretch.stretched("auc", 50, 7, 50) == pytest.approx(1 - np.arange(50) / 49)
+    assert stretch.stretched("recall@10", 3541, 100, 3541).sum() == 354
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return stretch.bundled()
+
+
+def test_bundled_counts_are_those_of_the_reversals(bundled):
+    """Against the exact metric, the same pairs are counted from the same ranks elsewhere."""
+    keys = ["data", "m", "pairs", "reversed", "level"]
+    for name, other in (("recall@10", "recall@10"), ("ndcg@10", "ndcg@10"), ("rr", "ap")):
+        is_here = (bundled["metric"] == name) & (bundled["target"] == "exact")
+        table = reversals.bundled()
+        is_there = (table["metric"] == other) & (table["estimator"] == "naive")
+        here, there = (
+            part[keys].sort_values(["data", "m"]).to_numpy().tolist()
+            for part in (bundled[is_here], table[is_there])
+        )
+        assert here == there
+
+
+def test_a_bundled_entry_is_recall_at_a_deeper_cut_off(bundled):
+    ranks = [r for name, r in benchmark.ranks("lastfm").items() if name != "Random"]
+    n = ranks[0].n_candidates.mean()
+    depth = int(np.ceil(10 * (n - 1) / 100))
+    exact = [r.evaluate(f"recall@{depth}").mean() for r in ranks]
+    protocol = [r.sampled_pmf(100)[:, :10].sum(axis=1).mean() for r in ranks]
+    errors = np.array(protocol) / exact - 1
+    is_row = (bundled["data"] == "lastfm") & (bundled["metric"] == "recall@10")
+    row = bundled[is_row & (bundled["m"] == 100) & (bundled["target"] == "stretched")].iloc[0]
+    assert (row["low"], row["high"]) == pytest.approx((errors.min(), errors.max()), rel=1e-4)
+    assert row["recommenders"] == len(ranks)
+
+
+def test_the_summary_has_the_share_of_the_reversals_and_a_small_error(bundled):
+    summary = stretch.summary(bundled)
+    shares = reversals.shares(reversals.bundled())
+    assert summary.loc[("recall@10", 100), "exact"] == pytest.approx(shares.loc["recall@10", 100])
+    assert (summary["stretched"] <= summary["exact"]).all()
+    auc = summary.loc["auc"]
+    assert auc["stretched"].eq(0).all()
+
+
+def test_the_command_writes_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reversals, "SIZES", (20,))
+    monkeypatch.setattr(stretch.sources, "table", lambda: {"name": ["ml-100k"]})
+    assert stretch.main(["--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("stretch.csv.gz\n")
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_kth_best_negative_is_at_the_depth_that_is_measured(replacement):
+    """The chapter's proof: an item is in the sampled top k if it is above the k-th best negative.
+
+    Sampled Recall@k is so a mean of exact Recalls over that negative's rank, whose relative
+    standard deviation is at most k^(-1/2). If Recall is concave in the depth, it is at most Recall
+    at the mean depth, and at least (1 - k^(-1/2) / 2) times as much.
+    """
+    for n, m in ((3, 1), (6, 5), (9, 3), (12, 7), (12, 11), (14, 4)):
+        rows = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
+        for k in range(1, m + 1):
+            in_top = [sum(row[:k]) for row in rows]  # by true rank
+            # In the top k at rank r, so long as that negative is one of the ranks below r - 1.
+            depths = [above - below for above, below in pairwise([*in_top, Fraction(0)])]
+            assert min(depths) >= 0
+            assert sum(depths) == 1
+            mean = sum(d * p for d, p in enumerate(depths, 1))
+            variance = sum((d - mean) ** 2 * p for d, p in enumerate(depths, 1))
+            assert replacement or mean == Fraction(k * n, m + 1)
+            assert variance * k <= mean**2
+            # Of all concave Recalls, those that rise evenly up to a depth and then stay lose most.
+            least = min(
+                sum(min(Fraction(1), d / top) * p for d, p in enumerate(depths, 1))
+                / min(Fraction(1), mean / top)
+                for top in (*map(Fraction, range(1, n + 1)), mean)
+            )
+            assert 1 - 1 / (2 * sqrt(k)) <= least <= 1
