@@ -40,14 +40,14 @@ from sampled_book.data import benchmark
 from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import bets
-from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.assumption import top_ranks
 from sampled_metrics.bounds.generators import generators, hats
 from sampled_metrics.bounds.identification import IncompatibleError, interval
 from sampled_metrics.numerics.distributions import pmf_table
 from sampled_metrics.numerics.mixtures import likeliest
 
 M, METRICS = 100, ("recall@10", "ndcg@10")
-ASSUMPTIONS: dict[str, Assumption | None] = {"none": None, "decreasing": Assumption()}
+ASSUMPTIONS = {"none": None, "decreasing": "decreasing"}
 REAL = (("ml-100k", "EASE"), ("lastfm", "Item cosine"), ("beauty", "ALS"))
 #: How often AMARI.s pilot band may miss, and the distances that are tried, times root users.
 PILOT, DISTANCES = 0.01, np.arange(0.2, 6.7, 1.0)
@@ -102,10 +102,9 @@ def populations() -> list[Population]:
 class Class:
     """Generators of an assumption: distributions of the sampled rank, (k, M + 1), and metrics."""
 
-    def __init__(self, n: int, of: str, assumption: Assumption | None) -> None:
+    def __init__(self, n: int, of: str, assumption: str | None) -> None:
         self.n, self.name, self.shape = n, of, assumption
-        top = 0 if assumption is None else int(min(assumption.head * n / M, n))
-        found = generators(Protocol(n, M), assumption, top)
+        found = generators(Protocol(n, M), 0 if assumption is None else top_ranks(n, M))
         spread = found.last[found.first[found.first < found.spread]]
         single = found.last[found.first[found.first >= found.spread]]
         laws, values = pmf_table(M, np.arange(n), n - 1, True), metric(of).vector(n)
@@ -142,10 +141,10 @@ def amari(counts: np.ndarray, of: Class) -> Ends | None:
     users, outer = float(counts.sum()), dkw(counts, of, PILOT)
     if outer is None:
         return None
-    k, seen = of.metric.size, counts / users
-    one = np.ones((1, k))
+    seen = counts / users
     near = seen @ hats(M)
-    weights, _ = likeliest(of.on_knots.T, near[np.newaxis], 0.0 * one, one, np.ones(1), 1e-6)
+    no_cost = np.zeros((1, of.metric.size))
+    weights = likeliest(of.on_knots.T, near[np.newaxis], no_cost, 1e-6)
     plug = 0.999 * (weights[0] @ of.on_knots) + 1e-3 / near.size
     found = [modulus(of, near, users, plug, each / np.sqrt(users)) for each in DISTANCES]
     tried = [each for each in found if each is not None]

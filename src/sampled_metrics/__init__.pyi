@@ -19,7 +19,6 @@ from . import (
     verdicts as verdicts,
 )
 from .auditing import audit as audit
-from .bounds.assumption import Assumption as Assumption
 from .bounds.identification import (
     IncompatibleError as IncompatibleError,
 )

@@ -1,7 +1,7 @@
 """What a range or a verdict promises: how often it is right, under which assumption, and why.
 
-:class:`~sampled_metrics.Assumption` names the assumptions. The warrant says why the confidence
-holds if the assumption does.
+The assumption is about the true ranks. The warrant says why the confidence holds if the assumption
+does.
 """
 
 from __future__ import annotations
@@ -71,13 +71,9 @@ def promise(assumption: str, warrant: str, confidence: float) -> str:
     '95% confidence, whatever the ranks, and of these users alone'
     >>> print(promise("decreasing at the top", THEOREM, 0.9))
     90% confidence, if deeper ranks have fewer users
-    >>> print(promise("mixture of geometrics, at most 4 times per doubling", THEOREM, 0.95))
-    95% confidence, if ranks are a mixture of geometrics, at most 4x fewer users per doubling
     """
     ground = f"{percent(confidence)} confidence" if warrant == THEOREM else warrant
     if assumption in (NONE, OF_USERS):
         return f"{ground}, {WHATEVER if assumption == NONE else WHATEVER_OF_USERS}"
     condition = assumption.replace("decreasing at the top", "deeper ranks have fewer users")
-    condition = condition.replace("mixture", "ranks are a mixture")
-    condition = condition.replace(" times per", "x fewer users per")
     return f"{ground}, if {condition}"

@@ -25,7 +25,6 @@ from . import cli_options as options
 from ._files import SUFFIXES, OutputFiles
 
 if TYPE_CHECKING:
-    from .bounds.assumption import Assumption
     from .log.compact import Log
     from .log.query_values import TopLists
     from .log.sub_corpus import SubCorpus
@@ -254,11 +253,7 @@ def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names.split()}
 
 
-def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
-    if arguments.assume == "geometric":
-        from .bounds.assumption import Assumption
-
-        return Assumption(geometric=True)
+def _assumption(arguments: argparse.Namespace) -> str | None:
     return None if arguments.assume == "nothing" else str(arguments.assume)
 
 
@@ -509,9 +504,8 @@ COMMANDS = {
         "Bound the exact metrics behind a published table, and check its numbers.",
         "The table has for each method and metric what is published, and all exact values that the "
         "published numbers leave possible, their digits and the draws of the negatives counted: "
-        "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
-        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges of "
-        "a data set hold together with 95% confidence. The last column is a guess. A row "
+        "with no assumption on the ranks, and if near the top deeper ranks have fewer users. All "
+        "ranges of a data set hold together with 95% confidence. The last column is a guess. A row "
         "that no ranks can give is named. A table of methods that ranked one corpus for all "
         "queries needs no options but columns queries, documents, of, and corpus, which says "
         "how its documents were chosen.",

@@ -67,14 +67,14 @@ def estimate_options(add: partial[None]) -> None:
         default=["recall@10", "ndcg@10", "ap", "auc"])
     add("--estimator NAME", "what the estimate is computed with, such as naive or bias-variance")
     _group_options(add)
-    _assume_option(add, "geometric")
+    _assume_option(add)
     add("--no-identification", "leave out what is possible, which takes the longest")
 
 
 def compare_options(add: partial[None]) -> None:
     _log_options(add)
     _group_options(add)
-    _assume_option(add, "geometric")
+    _assume_option(add)
     _metric_option(add, "...")
     add("--estimator NAME", "what the corrected difference is computed with")
 
@@ -94,7 +94,7 @@ def gate_options(add: partial[None]) -> None:
     add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
         "column of this name")
     _design_options(add)
-    _assume_option(add, "geometric")
+    _assume_option(add)
     _output_options(add, "of the verdict")
 
 
@@ -206,11 +206,10 @@ def _design_options(add: partial[None]) -> None:
     add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 
-def _assume_option(add: partial[None], *extras: str) -> None:
-    geometric = ", or moreover that they are a mixture of geometric distributions" if extras else ""
+def _assume_option(add: partial[None]) -> None:
     add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
-        f"fewer users, which is the default{geometric}, or nothing",
-        choices=("decreasing", *extras, "nothing"), default="decreasing")
+        "fewer users, which is the default, or nothing",
+        choices=("decreasing", "nothing"), default="decreasing")
 
 
 def _metric_option(add: partial[None], several: str = "") -> None:

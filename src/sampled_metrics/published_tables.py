@@ -18,7 +18,7 @@ import pandas as pd
 from ._confidence import CONFIDENCE, THEOREM, UNDECIDED
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence
-from .bounds.assumption import Assumption, assumption_name, checked_assumption
+from .bounds.assumption import FEWER_USERS, assumption_name, checked_assumption
 from .bounds.averages import Averages, averages, contrasts
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -26,9 +26,6 @@ from .printed_rows import Printed, Row
 from .protocol import Protocol
 from .published_corpora import of_corpora
 from .results import Published
-
-#: Steepness of the third assumption, if the second has none.
-STEEPNESS = 4.0
 
 
 @one_thread
@@ -40,7 +37,7 @@ def published(
     users: int | None = None,
     replacement: bool | None = None,
     metrics: Sequence[str | Metric] | None = None,
-    assumption: Assumption | str | None = "decreasing",
+    assumption: str | None = "decreasing",
     confidence: float = CONFIDENCE,
 ) -> Published:
     """Bound exact metrics from the averages that a paper prints.
@@ -70,9 +67,8 @@ def published(
         negatives out for one corpus that all queries share.
     metrics : sequence of str or Metric, optional
         Exact metrics to bound; by default those of the table.
-    assumption : Assumption, "decreasing" or None
-        The assumption of the second pair of bounds; "decreasing" is ``Assumption()``. If its
-        steepness is infinite, a third pair of bounds has steepness `STEEPNESS`.
+    assumption : {"decreasing"}, optional
+        The assumption of the second pair of bounds; None leaves them out.
     confidence : float
         In (0, 1): probability, at least, that all bounds and orders of a data set hold jointly, if
         the assumption does. An assumption and its bounds are about the population that the users
@@ -82,7 +78,7 @@ def published(
     -------
     Published
         Its frame has bounds for each row of the table and each metric: low and high (no
-        assumption), low_decreasing, high_decreasing, low_steep, high_steep, and guess. `checks`
+        assumption), low_decreasing, high_decreasing, and guess. `checks`
         says which rows are possible, and `orders` which of two methods is better. For one corpus
         that all queries share: low, high, largest_error (the largest standard error over queries
         that the number allows) and what the row proves.
@@ -107,11 +103,6 @@ def published(
     if not isinstance(replacement, (bool, np.bool_, type(None))):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     assumption = checked_assumption(assumption)
-    if assumption is not None and assumption != Assumption(assumption.head, assumption.steepness):
-        raise ValueError(
-            "assumption must have only the options head and steepness for published averages, got "
-            f"{assumption!r}"
-        )
     confidence = checked_confidence(confidence)
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
     printed = Printed(table)
@@ -125,7 +116,7 @@ def published(
             "repeat (--replacement or --no-replacement)"
         )
     rows, notes = printed.rows(sizes), printed.notes
-    assumptions = _assumptions(assumption)
+    assumptions = [*dict.fromkeys((None, assumption))]
     datasets = []
     for dataset_rows in _by_dataset(rows):
         n_contrasts = sum(len(contrasts(tuple(row.printed))) for row in dataset_rows)
@@ -134,14 +125,13 @@ def published(
         datasets.append([_judged(row, *judging) for row in dataset_rows])
     settings: dict[str, object] = {key: size for key, size in sizes.items() if size is not None}
     settings |= {"replacement": bool(replacement), "confidence": confidence}
-    settings |= {} if assumption is None else {"assumed": f"that {assumption}"}
-    settings |= {"steepness": STEEPNESS} if len(assumptions) > 2 else {}
+    settings |= {} if assumption is None else {"assumed": f"that {FEWER_USERS}"}
     return _result(datasets, assumptions, settings, notes)
 
 
 def _result(
     datasets: list[list[_Judged]],
-    assumptions: list[Assumption | None],
+    assumptions: list[str | None],
     settings: dict[str, object],
     notes: list[str],
 ) -> Published:
@@ -167,15 +157,6 @@ class _Judged:
     check: dict[str, object]
     lines: list[dict[str, object]]
     ends: dict[Metric, FloatArray]
-
-
-def _assumptions(assumption: Assumption | None) -> list[Assumption | None]:
-    if assumption is None:
-        return [None]
-    steeper = (
-        [] if np.isfinite(assumption.steepness) else [replace(assumption, steepness=STEEPNESS)]
-    )
-    return [None, assumption, *steeper]
 
 
 def _by_dataset(rows: list[Row]) -> list[list[Row]]:
@@ -211,7 +192,7 @@ def _fractional(row: Row, low: FloatArray, high: FloatArray) -> str:
 def _judged(
     row: Row,
     replacement: bool,
-    assumptions: list[Assumption | None],
+    assumptions: list[str | None],
     exact_metrics: list[Metric] | None,
     nats: float,
 ) -> _Judged:
@@ -240,7 +221,7 @@ def _judged(
     for metric, metric_bounds in by_metric.items():
         line: dict[str, object] = {"dataset": row.dataset, "method": row.method}
         line |= {"metric": metric.name, "printed": row.printed.get(metric, (np.nan,))[0]}
-        suffixes = "", "_decreasing", "_steep"
+        suffixes = "", "_decreasing"
         for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
             line |= {f"low{suffix}": least, f"high{suffix}": most}
         line["guess"] = (
@@ -248,13 +229,13 @@ def _judged(
         )
         lines.append(line)
     check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
-    check |= dict(zip(("possible", "decreasing", "steep"), possible, strict=False))
+    check |= dict(zip(("possible", "decreasing"), possible, strict=False))
     check["finding"] = finding or _fractional(row, low, high)
     return _Judged(row, check, lines, by_metric)
 
 
-def _contradiction(row: Row, assumption: Assumption | None) -> str:
-    claim = "any true ranks" if assumption is None else f"the assumption that {assumption}"
+def _contradiction(row: Row, assumption: str | None) -> str:
+    claim = "any true ranks" if assumption is None else f"the assumption that {FEWER_USERS}"
     numbers = ", ".join(f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items())
     return f"{row.name}: {numbers} contradict {claim}"
 
@@ -283,7 +264,7 @@ class _Order:
     warrant: str = ""
 
 
-def _orders(dataset_rows: list[_Judged], assumptions: list[Assumption | None]) -> list[_Order]:
+def _orders(dataset_rows: list[_Judged], assumptions: list[str | None]) -> list[_Order]:
     """The order of each two methods of a data set, on each metric."""
     orders = []
     for metric in dict.fromkeys(metric for judged in dataset_rows for metric in judged.ends):

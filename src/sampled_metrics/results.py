@@ -444,11 +444,10 @@ class Published(Result):
     >>> import sampled_metrics as sm
     >>> rows = pd.DataFrame({"method": ["A"], "HR@1": ["0.300"], "NDCG@5": ["0.250"]})
     >>> sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=False)
-    method  metric  published  no assumption  decreasing  at most 4x  guess
+    method  metric  published  no assumption  decreasing  guess
     A       hit@1      0.3000
     A       ndcg@5     0.2500
     decreasing: assuming that deeper ranks have fewer users, down to rank 10 × items / negatives
-    at most 4x: assuming also at most 4 times fewer users with each doubling of the rank
     ranges: all ranges of a data set hold together with 95% confidence, each under the assumption of
     its column
     all columns: assuming that each user has n_items candidates, or nearly as many

@@ -172,7 +172,7 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 15_500, "src/sampled_book": 14_800, "tests": 25_800,
+BUDGET = {"src/sampled_metrics": 15_300, "src/sampled_book": 14_800, "tests": 25_400,
           "benchmarks": 1_200}  # fmt: skip
 
 

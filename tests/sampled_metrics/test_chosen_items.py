@@ -257,7 +257,6 @@ def test_a_missing_column_is_named():
     ("call", "said"),
     [
         (lambda log: sm.estimate(log, gamma=0.1), "gamma must be left out, got 0.1"),
-        (lambda log: sm.estimate(log, assumption=sm.Assumption()), "assumption must be left out"),
         (lambda log: sm.estimate(log, estimator="naive"), "there are no corrections with chosen"),
         (lambda log: sm.compare(log, "rr", estimator="naive"), "estimator must be left out"),
     ],

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 import sampled_metrics as sm
-from sampled_metrics import Assumption, Protocol, metric, priors
+from sampled_metrics import Protocol, metric, priors
 from sampled_metrics.bounds.averages import _expectations, _Programme, contrasts
 from sampled_metrics.printed_rows import _number
 
@@ -70,33 +70,26 @@ def test_a_programme_agrees_with_all_its_vertices(seed):
     middle = rows @ rng.dirichlet(np.ones(7)) + rng.normal(0, 0.25, 3) * (seed % 2)
     low, high = middle - 0.02, middle + 0.02
     expected = by_vertices(rows, objective, low, high)
-    least = _Programme(rows, np.zeros((0, 7)), np.array([0])).least(objective, low, high)
+    least = _Programme(rows, np.array([0])).least(objective, low, high)
     assert least == pytest.approx(expected, abs=5e-6)  # both infinite where nothing is possible
     assert least <= expected + 1e-12
-    feasible = _Programme(rows, np.zeros((0, 7)), np.array([0])).feasible(low, high)
+    feasible = _Programme(rows, np.array([0])).feasible(low, high)
     assert feasible == np.isfinite(expected)
 
 
-@pytest.mark.parametrize("steepness", [np.inf, 3.0])
-def test_a_shape_is_that_of_its_definition(steepness):
-    n, m, n_top = 40, 8, 20
+def test_the_assumption_is_that_of_its_definition():
+    n, m, n_top = 40, 20, 20
     protocol, names = Protocol(n, m, replacement=False), ["HR@1", "HR@3", "NDCG@3", "MRR"]
     mass = 1.0 / np.arange(3, n + 3)
     mass /= mass.sum()
-    assumption = Assumption(n_top * m / n, steepness)
     rows = printed(mass, protocol, names)
     chosen_metric = metric("recall@2")
     bounds = sm.published(rows, n_items=n, n_negatives=m, users=MANY, replacement=False,
-                         metrics=[chosen_metric], assumption=assumption).frame.iloc[0]  # fmt: skip
+                         metrics=[chosen_metric]).frame.iloc[0]  # fmt: skip
     # In the shares of the ranks themselves, with their inequalities.
     pmf = protocol.pmf(np.arange(1, n + 1))
     equalities = np.vstack([np.ones(n), *(metric(name).vector(m + 1) @ pmf.T for name in names)])
     inequalities = np.eye(n)[1:n_top] - np.eye(n)[: n_top - 1]
-    if np.isfinite(steepness):
-        ends = [2**i for i in range(6) if 2**i - 1 <= n_top]
-        means = np.stack([(np.arange(1, n + 1) >= a) & (np.arange(1, n + 1) < 2 * a)
-                          for a in ends[:-1]]) / np.array(ends[:-1])[:, np.newaxis]  # fmt: skip
-        inequalities = np.vstack([inequalities, means[:-1] - steepness * means[1:]])
     ends = [
         sign
         * linprog(
@@ -174,7 +167,7 @@ def test_bounds_hold_the_exact_metrics_of_drawn_tables(replacement):
     published = sm.published(rows, n_items=500, n_negatives=40, users=800, replacement=replacement)
     exact = [metric(metric_name)(ranks[name]).mean()
              for name, metric_name in published.frame[["method", "metric"]].to_numpy()]  # fmt: skip
-    for end in ("", "_decreasing", "_steep"):
+    for end in ("", "_decreasing"):
         low, high = published.frame[f"low{end}"], published.frame[f"high{end}"]
         assert ((low <= exact) & (exact <= high)).all()
     guess = np.abs(published.frame["guess"] - exact)
@@ -443,7 +436,7 @@ def test_the_result_prints_and_draws():
     assert max(map(len, published.summary().splitlines())) <= 100
     assert "X, hit@10: " in published.summary()
     assert "tabular" in published.to_latex()
-    assert published.to_html().count("<td") >= 4 * 8
+    assert published.to_html().count("<td") >= 4 * 7
     (ax,) = published.plot("MRR").axes
     assert ax.get_xlabel() == "RR"
     with pytest.raises(ValueError, match="must be one of the table"):

@@ -73,7 +73,7 @@ def test_tables_of_results_are_rounded_outwards(low, high, three, four):
             assert " to ".join(three) in text
     pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25]}
     pair |= {"standard_error": [0.25], "possible_low": [-high], "possible_high": [high]}
-    pair |= {"verdict": ["undecided"], "assumption": [""], "warrant": [""], "steepness": [np.nan]}
+    pair |= {"verdict": ["undecided"], "assumption": [""], "warrant": [""]}
     pair |= {"favoured": [""], "probability": [np.nan], "detectable": [0.25]}
     pair |= {"users_needed": [7]}
     for student in (np.nan, high / 2):

@@ -294,7 +294,7 @@ def test_a_range_that_reaches_one_user_in_all_starts_at_0():
     ("confidence", "is_verdict"), [(0.5, True), (0.95, True), (0.951, False), (0.999, False)]
 )
 def test_a_verdict_by_the_record_has_no_more_confidence_than_the_record(confidence, is_verdict):
-    undecided = judging.Judgement(0, "none", -0.1, 0.2, np.nan, 0.1, 7, "theorem")
+    undecided = judging.Judgement(0, -0.1, 0.2, detectable=0.1, users_needed=7)
     for gap in (0.05, -0.05):
         judged = judging.with_record(undecided, gap, confidence)
         assert judged.sign == is_verdict * np.sign(gap)
@@ -330,7 +330,6 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
     else:
         assert row.verdict == f"{ahead} probably beats {behind}"
         assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
-        assert np.isnan(row.steepness)
         assert sentence.startswith(
             f"{row.verdict} on NDCG@10 (right in 97% of such cases, averaged over 2 sources; 90% "
             "at the worst). "

@@ -126,21 +126,6 @@ def test_an_option_that_means_nothing_here_is_refused(verb, option):
         verb(log, metric, **option)
 
 
-def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
-    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
-    for assumption in (sm.Assumption(), sm.Assumption(steepness=2.0)):
-        with pytest.raises(
-            ValueError, match=r"assumption must be left out, got .* assumes nothing"
-        ):
-            sm.compare(log, "auc", assumption=assumption)
-    with pytest.raises(
-        ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'odd'"
-    ):
-        sm.compare(log, "auc", assumption="odd")
-    frames = [sm.compare(log, "auc", **options).frame for options in ({}, {"assumption": None})]
-    pd.testing.assert_frame_equal(*frames)
-
-
 def test_what_is_for_negatives_drawn_alike_refuses_the_log():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
     with pytest.raises(ValueError, match="metric must be auc for a log with n_above"):

@@ -4,15 +4,10 @@
 (() => {
   const sm = window.sampledMetrics;
   const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
-  const ASSUMPTIONS = ["no assumption on the ranks", "decreasing at the top",
-    "at most 4 times per doubling", "at most 2 times per doubling"];
-  const CONDITIONS = ["whatever the ranks", "if deeper ranks have fewer users",
-    "if at most 4x fewer users per doubling", "if at most 2x fewer users per doubling"];
+  const CONDITIONS = ["whatever the ranks", "if deeper ranks have fewer users"];
   const SAID = ["no assumption on the ranks", "decreasing at the top: deeper ranks have fewer users",
-    "at most 4 times per doubling: … at most 4 times fewer",
-    "at most 2 times per doubling: … at most 2 times fewer",
     "a prior, fitted to the log: an estimate, no verdict"];
-  const PRIOR = ASSUMPTIONS.length;
+  const PRIOR = CONDITIONS.length;
   const METRICS = [["recall@10", "Recall@10"], ["ndcg@10", "NDCG@10"]];
 
   sm.widgets.assume = (root) => {

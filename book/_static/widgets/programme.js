@@ -208,9 +208,8 @@
    *
    * given: {n, m, users, replacement, cells: {metric: text}, targets: [metric], confidence}. Returns
    * {together, bounds}: whether any list of sampled ranks has these averages, and for each
-   * assumption (none; deeper ranks have fewer users; at most four times fewer at each doubling)
-   * either null, if no true ranks lead to them, or {metric: [low, high]}. Yields when it has worked
-   * for a while, so that a page can answer.
+   * assumption (none; deeper ranks have fewer users) either null, if no true ranks lead to them, or
+   * {metric: [low, high]}. Yields when it has worked for a while, so that a page can answer.
    */
   function* stages({ n, m, users, replacement, cells, targets, confidence = 0.95 }) {
     const names = Object.keys(cells);
@@ -222,7 +221,7 @@
     });
     const every = Array.from({ length: m + 1 }, (_, x) => x);
     if (new Programme(values, low, high, every).least(new Float64Array(m + 1)) === Infinity) {
-      return { together: false, bounds: [null, null, null] };
+      return { together: false, bounds: [null, null] };
     }
     const weights = contrasts(names);
     const nats = Math.log((2 * weights.length) / (1 - confidence));
@@ -238,20 +237,9 @@
       (_, r) => sm.expected(name, r + 1, n, m, replacement)));
     const exact = targets.map((name) => Float64Array.from({ length: n }, (_, r) => sm.value(name, r + 1, n)));
     const bounds = [];
-    for (const steepness of [null, Infinity, 4]) {
-      const head = steepness === null ? 0 : Math.min(Math.floor((10 * n) / m), n);
+    for (const head of [0, Math.min(Math.floor((10 * n) / m), n)]) {
       const columns = rows.map((row) => means(row, head));
       const all = weights.map((w) => mixed(w, columns)), from = ends.map((e) => e[0]), to = ends.map((e) => e[1]);
-      const doublings = head ? Math.floor(Math.log2(head + 1)) : 0;
-      if (steepness === 4 && doublings > 1) {
-        const share = (d) => Float64Array.from({ length: n }, (_, j) => (j >= head ? 0
-          : (Math.min(j + 1, 2 ** (d + 1) - 1) - Math.min(j + 1, 2 ** d - 1)) / (j + 1)));
-        for (let d = 1; d < doublings; d++) {
-          all.push(mixed([1, -2 / steepness], [share(d), share(d - 1)]));
-          from.push(0);
-          to.push(Infinity);
-        }
-      }
       const chosen = new Set([0, n - 1, Math.max(head, 1) - 1, Math.min(head, n - 1)]);
       for (let i = 0; i < 60; i++) {
         chosen.add(Math.round(n ** (i / 59)) - 1);
@@ -275,9 +263,9 @@
           Math.min(most, target.reduce((a, b) => Math.max(a, b)))];
       }
       bounds.push(possible ? found : null);
-      if (!possible) break; // what an assumption refuses, a stronger one does
+      if (!possible) break; // what no ranks lead to, falling ones do not
     }
-    while (bounds.length < 3) bounds.push(null);
+    while (bounds.length < 2) bounds.push(null);
     return { together: true, bounds };
   }
 

@@ -176,6 +176,5 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
         "all-shapes": len(recommender_shapes),
         "all-rising": len(rising),
         "all-rising-names": "; ".join(names) or "none",
-        "all-steepest": f"{recommender_shapes['steepest'].max():.1f}",
         **held_texts,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
 from math import inf
@@ -17,9 +16,8 @@ from scipy.special import logsumexp
 
 from sampled_metrics import Metric, Protocol, _confidence, metric
 from sampled_metrics.bounds import bets
-from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.bounds.assumption import DECREASING, assumption_name
 from sampled_metrics.bounds.identification import (
-    IncompatibleError,
     Interval,
     interval,
     log_evidence_needed,
@@ -63,36 +61,6 @@ def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, In
     return figure
 
 
-def shape_table(
-    counts: Counts,
-    protocol: Protocol,
-    parsed_metric: Metric,
-    confidence: float,
-    unshaped: Ends,
-    shaped: Ends,
-    steepness: Sequence[float],
-) -> Frame:
-    """Intervals in percent, a row for each assumption and a column for each recommender."""
-    rows = {}
-    for name in counts:
-        cells = {
-            "no assumption": unshaped[name, parsed_metric.label],
-            assumption_name(Assumption()): shaped.get((name, parsed_metric.label)),
-        }
-        for assumption in (
-            Assumption(geometric=True),
-            *(Assumption(steepness=steep) for steep in steepness),
-        ):
-            key = assumption_name(assumption)
-            cells[key] = None
-            with suppress(IncompatibleError):
-                cells[key] = interval(
-                    counts[name], protocol, parsed_metric, confidence, assumption=assumption
-                )
-        rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
-    return pd.DataFrame(rows).reset_index(names="")
-
-
 def shortest_table(
     counts: Counts,
     protocol: Protocol,
@@ -104,7 +72,7 @@ def shortest_table(
     """Widths in percentage points beside the least that any interval can have on average."""
     rows = []
     for name in counts:
-        for assumption, ends in ((None, unshaped), (Assumption(), shaped)):
+        for assumption, ends in ((None, unshaped), (DECREASING, shaped)):
             log_interval = ends.get((name, parsed_metric.label))
             if log_interval is None:  # the log contradicts the assumption
                 continue
@@ -141,7 +109,7 @@ def most_decided(
         np.bincount(user_ranks - 1, minlength=n_items) / users for user_ranks in (better, worse)
     ]
     shares_by_assumption: dict[str, list[float]] = {}
-    for assumption in (None, Assumption()):
+    for assumption in (None, DECREASING):
         shares_by_assumption[assumption_name(assumption)] = [
             100.0 * decidable(masses, each, parsed_metric, confidence, users, assumption)
             for each in (replace(protocol, n_negatives=m) for m in sizes)
@@ -182,7 +150,7 @@ def intervals_table(
         {
             "": f"{key} {name}",
             "no assumption": _range(ends),
-            assumption_name(Assumption()): _range(shaped.get((name, key))),
+            assumption_name(DECREASING): _range(shaped.get((name, key))),
             "exact": 100 * exact[name, key],
             **{column: 100 * values[name, key, column] for column in columns},
         }
@@ -265,7 +233,7 @@ def bets_against(
     users: int,
     confidence: float,
     sign: int,
-    assumption: Assumption | None,
+    assumption: str | None,
 ) -> Bet:
     """The bets of :func:`~sampled_metrics.interval`: that the metric is
     larger (`sign` 1), which give the lower end, or smaller (-1). One catalogue size, one
@@ -273,8 +241,8 @@ def bets_against(
 
     The upper end is the value against which the average bet has won enough:
     >>> counts, protocol = np.array([60, 30, 10]), Protocol(50, 2)
-    >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, Assumption())
-    >>> high = interval(counts, protocol, "recall@10", assumption=Assumption()).high
+    >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, DECREASING)
+    >>> high = interval(counts, protocol, "recall@10", assumption=DECREASING).high
     >>> wealth = bet.wealth(np.repeat([0, 1, 2], counts), high)
     >>> bool(np.isclose(np.log(wealth[-1]), log_evidence_needed(0.95)))
     True

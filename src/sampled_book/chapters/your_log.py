@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sampled_metrics import Protocol, _confidence, evaluation, metric
-from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.bounds.assumption import DECREASING, assumption_name, top_ranks
 from sampled_metrics.bounds.identification import log_evidence_needed
 from sampled_metrics.log.compact import Log
 from sampled_metrics.results import Comparison, Estimates
@@ -36,16 +36,8 @@ def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
     }
 
 
-def shapes(steepness: float) -> dict[str, Assumption | None]:
-    """The assumptions in the chapter, by name.
-
-    >>> list(shapes(2.0))
-    ['no assumption', 'decreasing at the top', 'at most 2 times per doubling']
-    """
-    shaped = Assumption(), Assumption(steepness=steepness)
-    return {"no assumption": None} | {
-        assumption_name(assumption): assumption for assumption in shaped
-    }
+#: The assumptions in the chapter, by name.
+SHAPES = {"no assumption": None, assumption_name(DECREASING): DECREASING}
 
 
 def log_texts(frame: Frame, confidence: float, *, label: str) -> Texts:
@@ -86,7 +78,7 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['exact: A 0.200', 'reported: 0.500 →']
     """
-    frames, greys = _by_name(ranges), ("#d9d9d9", "#adadad", "#7d7d7d")
+    frames, greys = _by_name(ranges), ("#d9d9d9", "#7d7d7d")
     names = [str(name) for name in next(iter(frames.values())).index]
     figure, ax = figures.panels(height=1 + 0.26 * len(names) * (len(frames) + 1))
     places: list[float] = []
@@ -175,7 +167,7 @@ def top_texts(frame: Frame, replacement: bool) -> Texts:
     return {
         "log_most_items": n_items,
         "log_first_thirty": (float(at_thirty), ".0%"),
-        "log_top": Assumption().top(n_items, n_negatives),
+        "log_top": top_ranks(n_items, n_negatives),
     }
 
 

@@ -26,7 +26,7 @@ from sampled_metrics import (
     read_log,
 )
 from sampled_metrics._files import put
-from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.assumption import DECREASING
 from sampled_metrics.bounds.identification import IncompatibleError, interval
 
 from ..data.datasets import bundled_ranks
@@ -34,7 +34,7 @@ from ..data.datasets import bundled_ranks
 #: Where the scripts of the widgets are.
 FOLDER = Path(__file__).parents[3] / "book/_static/widgets"
 #: What one may assume of the users near the top of the list, the weakest first.
-SHAPES = (None, Assumption(), Assumption(steepness=4.0), Assumption(steepness=2.0))
+SHAPES = (None, DECREASING)
 METRICS = ("recall@10", "ndcg@10")
 NEGATIVES = (100, 300, 1_000)
 #: The last that one may assume, which gives estimates and no verdict.

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from sampled_metrics import _confidence, estimators, evaluation, priors
 from sampled_metrics._validate import FloatArray, as_written
-from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.assumption import DECREASING, assumption_name, top_ranks
 from sampled_metrics.designs.fits import Fits
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.estimators import Estimator
@@ -59,11 +59,10 @@ LIKELIEST = "maximum likelihood"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
-STEEP, UNDECIDED = "at most k times per doubling", _confidence.UNDECIDED
+UNDECIDED = _confidence.UNDECIDED
 ASSUMPTIONS = {
     _confidence.NONE: "no assumption",
-    Assumption().name: Assumption().name,
-    STEEP: STEEP,
+    assumption_name(DECREASING): assumption_name(DECREASING),
     UNDECIDED: UNDECIDED,
 }
 #: A random order is no recommender whose place anybody doubts.
@@ -219,8 +218,7 @@ def _histogram(ranks: RankIntervals, items: int) -> FloatArray:
 def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
     """Users with their item at each doubling of the rank (1, 2-3, 4-7, ...), ties spread evenly.
 
-    `first` is the doubling's first rank, `per_rank` users per rank, and `ratio` how many times
-    fewer that is than at the doubling before.
+    `first` is the doubling's first rank, `per_rank` users per rank.
     """
     rows = []
     for name, intervals in ranks.items():
@@ -228,38 +226,34 @@ def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
         size = np.full_like(intervals.n_candidates, items)
         unscaled = RankIntervals(intervals.n_better, intervals.n_tied, size)
         below = np.concatenate([[0.0], np.cumsum(_histogram(unscaled, items))])  # up to a rank
-        previous = np.nan
         for first in (1 << power for power in range(items.bit_length())):
             last = min(2 * first - 1, items)
             users = below[last] - below[first - 1]
             per_rank = users / (last - first + 1)
-            ratio = previous / per_rank if per_rank > 0 else np.inf
-            rows.append((name, first, users, per_rank, ratio))
-            previous = per_rank
-    return pd.DataFrame(rows, columns=["recommender", "first", "users", "per_rank", "ratio"])
+            rows.append((name, first, users, per_rank))
+    return pd.DataFrame(rows, columns=["recommender", "first", "users", "per_rank"])
 
 
 def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame:
-    """Whether the true ranks have the shape that verdicts assume, and how steep they are.
+    """Whether the true ranks have the shape that verdicts assume.
 
-    For each recommender: head, the number of top ranks that the default
-    :class:`~sampled_metrics.Assumption` is about; decreasing, whether no doubling
-    among them has more users per rank than the one before; rise, the largest excess over the
-    doubling before in standard errors (2 or less may be chance); the steepest and gentlest ratio.
+    For each recommender: head, the number of top ranks that the assumption is about; decreasing,
+    whether no doubling among them has more users per rank than the one before; rise, the largest
+    excess over the doubling before in standard errors (2 or less may be chance).
     """
     rows = []
     for name, table in users_by_doubling(ranks).groupby("recommender", sort=False):
         items = float(ranks[str(name)].n_candidates.mean())
-        top_ranks = Assumption().head * items / n_negatives
-        top_rows = table[table["first"] <= top_ranks]
+        head = top_ranks(round(items), n_negatives)
+        top_rows = table[table["first"] <= head]
         size = top_rows["first"].to_numpy(float)
-        users, ratio = top_rows["users"].to_numpy(), top_rows["ratio"].to_numpy()[1:]
+        users = top_rows["users"].to_numpy()
         per_rank = users / size
         variance = np.maximum(users, 1.0) / size**2
         excess = np.diff(per_rank) / np.sqrt(variance[1:] + variance[:-1])
         rise = float(max(excess.max(initial=0.0), 0.0))
-        rows.append((name, top_ranks, bool((excess <= 0).all()), rise, ratio.max(), ratio.min()))
-    columns = ["recommender", "head", "decreasing", "rise", "steepest", "gentlest"]
+        rows.append((name, head, bool((excess <= 0).all()), rise))
+    columns = ["recommender", "head", "decreasing", "rise"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -290,7 +284,7 @@ def drawn(
         a, b = row["first"], row["second"]
         gap = truth[a] - truth[b]
         right, assumption_key = decided_order(row, gap)
-        verdicts.append((a, b, gap, row["reported"], assumption_key, row["steepness"], right))
+        verdicts.append((a, b, gap, row["reported"], assumption_key, right))
     interval_rows = []
     for assumption in (None, "decreasing"):
         tell(f"possible, {assumption}")
@@ -301,7 +295,7 @@ def drawn(
             interval_rows.append(
                 (row["recommender"], assumption or "nothing", truth[row["recommender"]], *ends)
             )
-    columns = ["first", "second", "exact", "reported", "assumption", "steepness", "right"]
+    columns = ["first", "second", "exact", "reported", "assumption", "right"]
     return (
         pd.DataFrame(verdicts, columns=columns),
         pd.DataFrame(interval_rows, columns=["recommender", "assumed", "exact", "low", "high"]),
@@ -320,17 +314,7 @@ def decided_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None,
     if row["warrant"] != _confidence.THEOREM:
         return None, UNDECIDED
     is_first = row["verdict"].startswith(f"{row['first']} ")
-    return bool(is_first == (gap > 0) and gap != 0), assumption_of(row["assumption"])
-
-
-def assumption_of(assumption: str) -> str:
-    """The key in `ASSUMPTIONS` of the assumption behind a verdict, whatever its k; an empty name is
-    that of an undecided pair.
-
-    >>> [assumption_of(name) for name in ("none", "at most 3 times per doubling", "")]
-    ['none', 'at most k times per doubling', 'undecided']
-    """
-    return STEEP if "times per doubling" in assumption else assumption or UNDECIDED
+    return bool(is_first == (gap > 0) and gap != 0), str(row["assumption"])
 
 
 def fitted(
@@ -543,7 +527,7 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     with the wrong verdicts if there are any. By metric and m.
 
     >>> decided(bundled("verdicts")).columns.tolist()
-    ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'undecided']
+    ['no assumption', 'decreasing at the top', 'undecided']
     """
     counts = (
         by_assumption(verdicts).groupby(["metric", "m", "assumption"])[["pairs", "wrong"]].sum()
@@ -562,7 +546,7 @@ def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
 
     >>> table = pd.DataFrame({"undecided": ["3"], "none": ["2"]})
     >>> columns_by_assumption(table, "0").iloc[0].tolist()
-    ['2', '0', '0', '3']
+    ['2', '0', '3']
     """
     ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)
     return ordered.rename(columns=ASSUMPTIONS).rename_axis(columns=None)

@@ -37,7 +37,7 @@ from scipy.special import xlogy
 
 from sampled_metrics import Metric, Protocol
 from sampled_metrics._validate import FloatArray
-from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.assumption import top_ranks
 from sampled_metrics.bounds.generators import hats
 from sampled_metrics.numerics.mixtures import likeliest
 from sampled_metrics.priors import FittedPrior
@@ -84,8 +84,7 @@ def _likely(
     """Weights of the mixtures of `pmfs` (k, outcomes) that are likeliest, less their `cost`."""
     costs = np.atleast_2d(np.broadcast_to(cost, np.shape(cost) or (1, len(pmfs))))
     rows = np.broadcast_to(shares, (len(costs), shares.size))
-    one = np.ones((1, len(pmfs)))
-    return likeliest(pmfs.T, rows, costs, one, np.ones(1), tolerance)[0]
+    return likeliest(pmfs.T, rows, costs, tolerance)
 
 
 def shortest(
@@ -93,7 +92,7 @@ def shortest(
     protocol: Protocol,
     metric: Metric,
     confidence: float,
-    assumption: Assumption | None = None,
+    assumption: str | None = None,
 ) -> float:
     """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
 
@@ -129,7 +128,7 @@ def decidable(
     metric: Metric,
     confidence: float,
     users: float,
-    assumption: Assumption | None = None,
+    assumption: str | None = None,
 ) -> float:
     """Upper bound on the probability that a valid method names the better of two populations.
 
@@ -171,7 +170,7 @@ class _Class:
     a bound populations need not be the likeliest.
     """
 
-    def __init__(self, protocol: Protocol, metric: Metric, assumption: Assumption | None) -> None:
+    def __init__(self, protocol: Protocol, metric: Metric, assumption: str | None) -> None:
         n_items = int(protocol.n_items)
         ranks = np.arange(1, n_items + 1)
         laws, values = protocol.pmf(ranks), metric(ranks, n_items)
@@ -181,7 +180,7 @@ class _Class:
         if 2 * protocol.n_negatives > n_items:
             depths = ranks.astype(float)
         if assumption is not None:  # the first ranks to each depth, evenly
-            top = assumption.top(n_items, protocol.n_negatives)
+            top = top_ranks(n_items, protocol.n_negatives)
             laws[:top] = np.cumsum(laws[:top], axis=0) / ranks[:top, np.newaxis]
             values[:top] = np.cumsum(values[:top]) / ranks[:top]
             depths = np.append(depths, [top, min(top + 1, n_items)])

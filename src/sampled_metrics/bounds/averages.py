@@ -28,7 +28,7 @@ from ..metrics import Metric
 from ..numerics.all_ranks import all_ranks, local_maxima
 from ..numerics.newton import damped_newton
 from ..protocol import Protocol
-from .assumption import Assumption, doublings
+from .assumption import top_ranks
 
 #: Ranks at the start, ranks added per round, rounds, and the tolerance of a bound.
 _GRID, _MORE, _ROUNDS, _NEAR = 60, 8, 30, 2e-6
@@ -88,7 +88,7 @@ class Averages:
         self._values = np.stack([metric.vector(m + 1) for metric in metrics])
         self._expected = np.stack([self._pmf.expected(vector) for vector in self._values])
         #: Cached: the columns generated for one row of a table serve the next.
-        self._programmes: dict[Assumption | None, tuple[_Programme, int]] = {}
+        self._programmes: dict[str | None, tuple[_Programme, int]] = {}
 
     def consistent(
         self, low: FloatArray, high: FloatArray, rows: Sequence[int] | None = None
@@ -96,7 +96,7 @@ class Averages:
         """Whether some list of sampled ranks has the averages (all, or `rows`) between two ends."""
         chosen = list(range(len(self.metrics)) if rows is None else rows)
         n_ranks = self._m + 1
-        programme = _Programme(self._values[chosen], np.zeros((0, n_ranks)), np.arange(n_ranks))
+        programme = _Programme(self._values[chosen], np.arange(n_ranks))
         return programme.feasible(low[chosen], high[chosen])
 
     def expectations(
@@ -112,7 +112,7 @@ class Averages:
         return _expectations(rows @ self._values, lower, upper, users, nats)
 
     def bounds(
-        self, metric: Metric, assumption: Assumption | None, low: FloatArray, high: FloatArray
+        self, metric: Metric, assumption: str | None, low: FloatArray, high: FloatArray
     ) -> tuple[float, float]:
         """Least and largest value of an exact metric, infinite if no true ranks are possible.
 
@@ -125,20 +125,14 @@ class Averages:
         lower, upper = programme.least(cost, low, high), -programme.least(-cost, low, high)
         return max(lower, float(cost.min())), min(upper, float(cost.max()))
 
-    def _programme(self, assumption: Assumption | None) -> tuple[_Programme, int]:
+    def _programme(self, assumption: str | None) -> tuple[_Programme, int]:
         """The linear programmes under an assumption, and the number of ranks it is about."""
-        n, top = self._n, 0
-        constraints = np.zeros((0, n))
-        if assumption is not None:
-            top = assumption.top(n, self._m)
-            last_ranks = np.arange(1.0, top + 1)[:, np.newaxis]
-            cumulative = np.minimum(doublings(top), last_ranks) / last_ranks
-            constraints = np.pad(assumption.constraints(cumulative), ((0, 0), (0, n - top)))
+        n, top = self._n, 0 if assumption is None else top_ranks(self._n, self._m)
         rows = contrasts(self.metrics) @ _means(self._expected, top)
         cutoffs = [metric.k + offset for metric in self.metrics if metric.k for offset in (-1, 0)]
         grid = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), top or 1, top + 1]
         chosen = np.unique(np.clip(np.round([*np.array(grid) - 1, *cutoffs, *range(20)]), 0, n - 1))
-        return _Programme(rows, constraints, chosen.astype(np.int64)), top
+        return _Programme(rows, chosen.astype(np.int64)), top
 
     def most_even(self, low: FloatArray, high: FloatArray, users: int) -> FloatArray:
         r"""The most even distribution of true ranks that makes the averages likely.
@@ -218,11 +212,10 @@ def _expectations(
 class _Programme:
     """Linear programmes over mixtures of columns, solved by column generation.
 
-    `rows` (c, columns) are bounded from both sides, `constraints` (r, columns) are >= 0; `chosen`
-    are the columns in use. The largest weight of the last of three values if their mean is at most
-    1:
+    `rows` (c, columns) are bounded from both sides; `chosen` are the columns in use. The largest
+    weight of the last of three values if their mean is at most 1:
 
-    >>> programme = _Programme(np.array([[0.0, 1.0, 3.0]]), np.zeros((0, 3)), np.arange(3))
+    >>> programme = _Programme(np.array([[0.0, 1.0, 3.0]]), np.arange(3))
     >>> low, high = np.array([0.0]), np.array([1.0])
     >>> found = -programme.least(np.array([0.0, 0.0, -1.0]), low, high)
     >>> round(found, 6), programme.feasible(low, high), programme.feasible(low + 4, high + 4)
@@ -230,20 +223,19 @@ class _Programme:
     """
 
     rows: FloatArray
-    constraints: FloatArray
     chosen: IntArray
 
     def least(self, cost: FloatArray, low: FloatArray, high: FloatArray) -> float:
         """Lower bound of `cost`, by the dual over all columns; infinite if proved infeasible."""
         bound = -np.inf
         for _ in range(_ROUNDS):
-            solution, row_prices, constraint_prices = self._on_chosen(cost[self.chosen], low, high)
+            solution, row_prices = self._on_chosen(cost[self.chosen], low, high)
             if solution.status == 2 and not self.feasible(low, high):
                 return np.inf
             if solution.status not in (0, 2):  # the solver gave up: the bound so far is proved
                 break
             if solution.status == 0:
-                reduced = cost - row_prices @ self.rows - constraint_prices @ self.constraints
+                reduced = cost - row_prices @ self.rows
                 smallest, used = float(reduced.min()), float(reduced[self.chosen].min())
                 bound = max(bound, _worth(row_prices, low, high) + smallest)
                 if smallest >= used - _NEAR:
@@ -257,13 +249,11 @@ class _Programme:
             return False
         widths = 0.5 * (high - low) + 1e-6
         for _ in range(_ROUNDS):
-            solution, row_prices, constraint_prices = self._on_chosen(
-                np.zeros(self.chosen.size), low, high, widths
-            )
+            solution, row_prices = self._on_chosen(np.zeros(self.chosen.size), low, high, widths)
             if solution.status != 0 or solution.fun <= _SLACK:
                 break
             row_prices = row_prices / max(1.0, float(np.abs(row_prices * widths).max()))
-            reduced = -row_prices @ self.rows - constraint_prices @ self.constraints
+            reduced = -row_prices @ self.rows
             if _worth(row_prices, low, high) + float(reduced.min()) > _SLACK:
                 return False
             self._add(reduced, float(reduced[self.chosen].min()) - 0.5 * _SLACK)
@@ -278,21 +268,19 @@ class _Programme:
         low: FloatArray,
         high: FloatArray,
         widths: FloatArray | None = None,
-    ) -> tuple[Any, FloatArray, FloatArray]:
-        """Solution on the chosen columns, with the dual prices of rows and constraints.
+    ) -> tuple[Any, FloatArray]:
+        """Solution on the chosen columns, with the dual prices of the rows.
 
         Unknowns: the weights, the values of the rows and, with `widths`, by how many widths each
         row exceeds its upper end or misses its lower one.
         """
-        chosen, c, r = self.chosen, len(self.rows), len(self.constraints)
+        chosen, c = self.chosen, len(self.rows)
         slacks = np.zeros((c, 0)) if widths is None else np.diag(widths)
         equalities = np.concatenate([self.rows[:, chosen], -np.eye(c), slacks, -slacks], axis=1)
         n_slacks = equalities.shape[1] - chosen.size - c
         weight_sum = np.concatenate([np.ones(chosen.size), np.zeros(c + n_slacks)])
         solution = linprog(
             np.concatenate([cost, np.zeros(c), np.ones(n_slacks)]),
-            A_ub=np.pad(-self.constraints[:, chosen], ((0, 0), (0, c + n_slacks))) if r else None,
-            b_ub=np.zeros(r) if r else None,
             A_eq=np.concatenate([equalities, weight_sum[np.newaxis]]),
             b_eq=np.append(np.zeros(c), 1.0),
             bounds=[
@@ -304,9 +292,8 @@ class _Programme:
             options={"presolve": False},
         )
         if solution.status != 0:
-            return solution, np.zeros(c), np.zeros(r)
-        constraint_prices = np.maximum(-solution.ineqlin.marginals, 0.0) if r else np.zeros(0)
-        return solution, np.asarray(solution.eqlin.marginals[:c]), constraint_prices
+            return solution, np.zeros(c)
+        return solution, np.asarray(solution.eqlin.marginals[:c])
 
 
 def _worth(row_prices: FloatArray, low: FloatArray, high: FloatArray) -> float:

@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,9 +54,6 @@ from .parts import Part as Part
 from .parts import Partition as Partition
 from .parts import Rows as Rows
 from .parts import partition as partition
-
-if TYPE_CHECKING:
-    from .assumption import Assumption
 
 #: From so many users on, bets are also made on learnt distributions. `_PARTS` are the shares of the
 #: stretches; the first stretch is learnt from only.
@@ -103,7 +99,7 @@ class Bets:
 
 def build(
     parts: Partition,
-    assumption: Assumption | None,
+    assumption: str | None,
     log_evidence_needed: float,
     users: float,
     pmfs: Sequence[FloatArray] | None = None,
@@ -120,13 +116,13 @@ def build(
 
 
 @lru_cache(maxsize=32)
-def _built(parts: Partition, assumption: Assumption | None, growth_needed: float) -> Bets:
+def _built(parts: Partition, assumption: str | None, growth_needed: float) -> Bets:
     building = Building(parts, assumption, growth_needed, None, (1, -1))
     return building.certified(building.slopes())
 
 
 def refutations(
-    parts: Partition, assumption: Assumption | None, rows: Rows, counts: Sequence[FloatArray]
+    parts: Partition, assumption: str | None, rows: Rows, counts: Sequence[FloatArray]
 ) -> list[float]:
     """Log e-values of samples against an assumption, by split likelihood ratios (wasserman2020).
 
@@ -144,7 +140,7 @@ def refutations(
 
 
 def _refutations(
-    parts: Partition, assumption: Assumption | None, rows: Rows, counts: Sequence[FloatArray]
+    parts: Partition, assumption: str | None, rows: Rows, counts: Sequence[FloatArray]
 ) -> list[float]:
     rng = np.random.default_rng(0)
     halves = []
@@ -172,7 +168,7 @@ def _refutations(
 
 
 def observed_pmfs(
-    parts: Partition, assumption: Assumption | None, rows: Rows, counts: np.ndarray
+    parts: Partition, assumption: str | None, rows: Rows, counts: np.ndarray
 ) -> list[FloatArray]:
     """Distributions of the sampled rank, smoothed with a guess; by part, (samples, knots)."""
     pmfs = []
@@ -185,7 +181,7 @@ def observed_pmfs(
 
 def learnt(
     parts: Partition,
-    assumption: Assumption | None,
+    assumption: str | None,
     log_evidence_needed: float,
     rows: Rows,
     counts: FloatArray,
@@ -231,7 +227,7 @@ class Building:
     def __init__(
         self,
         parts: Partition,
-        assumption: Assumption | None,
+        assumption: str | None,
         growth_needed: float,
         pmfs: Sequence[FloatArray] | None,
         signs: Sequence[int],
@@ -251,7 +247,7 @@ class Building:
         mass = (parts.share * parts.weight)[in_part]
         self.shares = np.bincount(as_intp(parts.part[in_part]), mass, len(parts.parts))
         self.columns = [generators.first for generators in self.generators]
-        self._warm_start: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.generators)
+        self._warm_start: list[FloatArray | None] = [None] * len(self.generators)
 
     def _term(self, above: IntArray, j: int, relevant: int, items: int) -> FloatArray:
         """Metric of an item with `above` items above, at most as many as the user has."""
@@ -273,7 +269,7 @@ class Building:
         metric, steepness = np.zeros((2, self.sign.size))
         by_part = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
         for part, generators, share, pmfs in by_part:
-            terms = part.counted * self._term(generators.above, *part.place)
+            terms = part.counted * self._term(generators.last, *part.place)
             expected = generators.expected(terms)
             metric += share * (pmfs @ expected)
             steepness += share * (pmfs @ expected) * terms.max() / max(expected[0], 1e-12)
@@ -291,49 +287,32 @@ class Building:
         """Growth rate of each bet under its guess, by a rough fit; adds missing generators."""
         growth_rates = np.zeros(slope.size)
         for part_index, share in enumerate(self.shares):
-            functions, prices = self._solve(part_index, slope, _ROUGH)
+            functions = self._solve(part_index, slope, _ROUGH)
             growth_rates += share * (self.pmf[part_index] * np.log(functions)).sum(axis=1)
             values = functions @ self.generators[part_index].pmf.T - np.outer(
                 self.sign * slope, self.costs[part_index]
             )
-            values += prices @ self.generators[part_index].constraints
             thresholds = (
                 values[:, self.columns[part_index]].max(axis=1) + _SLACK * self.growth_needed
             )
             self._add(part_index, np.concatenate([*map(_peaks, values, thresholds)]))
         return growth_rates
 
-    def _solve(
-        self, part_index: int, slope: FloatArray, tolerance: float = _NEAR
-    ) -> tuple[FloatArray, FloatArray]:
-        """Functions of a part on its knots, and prices of its constraints."""
-        generators, used = self.generators[part_index], self.columns[part_index]
+    def _solve(self, part_index: int, slope: FloatArray, tolerance: float = _NEAR) -> FloatArray:
+        """Functions of a part on its knots."""
+        columns = self.generators[part_index].pmf[self.columns[part_index]]
+        cost = np.outer(self.sign * slope, self.costs[part_index][self.columns[part_index]])
+        tolerance = max(tolerance * self.growth_needed, _ROUNDING)
         pmfs = self.pmf[part_index]
-        k, r = used.size, len(generators.constraints)
-        columns, rows = np.zeros((pmfs.shape[1], k + r)), np.zeros((1 + r, k + r))
-        columns[:, :k], rows[0, :k], rows[1:, :k] = (
-            generators.pmf[used].T,
-            1.0,
-            generators.constraints[:, used],
-        )
-        rows[1:, k:] = -np.eye(r)
-        cost = np.zeros((len(pmfs), k + r))
-        cost[:, :k] = np.outer(self.sign * slope, self.costs[part_index][used])
-        abs_tolerance = max(tolerance * self.growth_needed, _ROUNDING)
-        rhs = np.eye(1 + r)[0]
-        weights, prices = likeliest(
-            columns, pmfs, cost, rows, rhs, abs_tolerance, self._warm_start[part_index]
-        )
-        self._warm_start[part_index] = weights, prices
-        weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
-        return pmfs / (weights @ generators.pmf[used]), np.maximum(prices[:, 1:], 0.0)
+        weights = likeliest(columns.T, pmfs, cost, tolerance, self._warm_start[part_index])
+        self._warm_start[part_index] = weights
+        return np.asarray(pmfs / (weights / weights.sum(axis=1, keepdims=True) @ columns))
 
     def fits(self) -> list[FloatArray]:
         """The distributions within the assumption that are nearest to the given ones."""
         zero_slopes = np.zeros(self.sign.size)
         return [
-            pmfs / self._solve(part_index, zero_slopes)[0]
-            for part_index, pmfs in enumerate(self.pmf)
+            pmfs / self._solve(part_index, zero_slopes) for part_index, pmfs in enumerate(self.pmf)
         ]
 
     def certified(self, slope: FloatArray) -> Bets:
@@ -342,16 +321,14 @@ class Building:
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
         for part_index, generators in enumerate(self.generators):
-            part_functions, prices = self._solve(part_index, slope)
+            part_functions = self._solve(part_index, slope)
             kinds = np.unique(parts.certified[parts.part == part_index])
             for (relevant, j, items), kind_indices in parts.distinct(kinds):
                 counted = float(parts.counted[kind_indices[0]])
                 metric = counted * self._metric(generators, j, relevant, items)
                 for bet_index in range(slope.size):
                     cost = self.sign[bet_index] * slope[bet_index] * metric
-                    bound = generators.largest(
-                        part_functions[bet_index], cost, slack, prices[bet_index]
-                    )[0]
+                    bound = generators.largest(part_functions[bet_index], cost, slack)
                     certificates[bet_index, kind_indices] = bound / counted
             functions.append(part_functions)
         for (relevant, j, items), kind_indices in parts.distinct(np.flatnonzero(parts.part < 0)):
@@ -363,13 +340,11 @@ class Building:
 
     def _add(self, part_index: int, new_columns: IntArray) -> None:
         """Add generators to the fits of a part and extend its warm start."""
-        old_columns, k = self.columns[part_index], self.columns[part_index].size
+        old_columns, weights = self.columns[part_index], np.asarray(self._warm_start[part_index])
         self.columns[part_index] = np.union1d(old_columns, new_columns)
-        weights, prices = self._warm_start[part_index]  # type: ignore[misc]
-        extended = np.zeros((len(weights), self.columns[part_index].size + weights.shape[1] - k))
-        extended[:, np.searchsorted(self.columns[part_index], old_columns)] = weights[:, :k]
-        extended[:, self.columns[part_index].size :] = weights[:, k:]
-        self._warm_start[part_index] = extended, prices
+        extended = np.zeros((len(weights), self.columns[part_index].size))
+        extended[:, np.searchsorted(self.columns[part_index], old_columns)] = weights
+        self._warm_start[part_index] = extended
 
 
 def _peaks(values: FloatArray, threshold: float) -> IntArray:

@@ -2,26 +2,21 @@
 
 With nothing assumed a population is a mixture of single ranks. If deeper ranks have fewer users
 down to a rank L, it is a mixture of uniform distributions on the ranks 1..j, for j up to L, and of
-single ranks below. Under the geometric assumption the first are geometric distributions cut off at
-L. A linear function of the population is largest at a generator, so that looking at all generators
-bounds an expectation over the whole class.
+single ranks below. A linear function of the population is largest at a generator, so that looking
+at all generators bounds an expectation over the whole class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._validate import FloatArray, IntArray
 from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
-from .assumption import doublings
-
-if TYPE_CHECKING:
-    from .assumption import Assumption
 
 #: Distance of the knots, in standard deviations of the sampled rank.
 _CELL = 0.75
@@ -30,8 +25,6 @@ _CELL = 0.75
 _ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
 #: Most bisections of the gaps between evaluated ranks, to certify the maximum in between.
 _ROUNDS = 6
-#: Number of rates of geometric distributions, and the steepest rate, which is rank 1 alone.
-_RATES, _STEEPEST = 3_000, 40.0
 #: Generators are small if P has at most so many entries; they then take a few MB.
 _SMALL = 500_000
 #: Entries of P computed at once.
@@ -69,65 +62,33 @@ def hats(n_negatives: int) -> FloatArray:
 class Generators:
     """The generators of one catalogue size, and their distributions of the sampled rank.
 
-    `top`, if given, limits the ranks of the assumption. `pmf` (k, knots): distributions of the
-    sampled rank; `last` (k,): irrelevant items above the deepest rank of each generator; the first
-    `spread` generators cover several ranks, the others are the single ranks `above`; `constraints`
-    (constraints, k) are >= 0 on average; `first` are the columns a fit begins with.
+    `top` is the number of first ranks at which deeper ones have fewer users; 0 if nothing is
+    assumed. `pmf` (k, knots): distributions of the sampled rank; `last` (k,): irrelevant items
+    above the deepest rank of each generator; the first `spread` generators cover all ranks up to
+    that one, the others are single ranks; `first` are the columns that a fit begins with.
     """
 
-    def __init__(
-        self,
-        protocol: Protocol,
-        assumption: Assumption | None = None,
-        top: int | None = None,
-    ) -> None:
-        self.protocol = protocol
+    def __init__(self, protocol: Protocol, top: int = 0) -> None:
+        self.protocol, self.top = protocol, top if top >= 2 else 0
         self.pool, self.m = int(protocol.pool), protocol.n_negatives
         self._hats = hats(self.m)
-        self._assumption = assumption
-        if assumption is None:
-            top = 0
-        elif top is None:
-            top = assumption.top(self.pool + 1, self.m)
-        self.top = top if top >= 2 else 0
         above = _evaluated_ranks(self.pool, self.m)
-        if self.top:  # the last rank of each doubling and of the top, and the one after
-            ends = np.append(doublings(self.top)[1:] - 1, [self.top - 1, self.top])
-            above = np.union1d(above, ends[ends <= self.pool])
+        if self.top:  # the last rank of the top, and the one after
+            above = np.union1d(above, [self.top - 1, min(self.top, self.pool)])
         single = self.rows(above)
         n_top = int((above < self.top).sum())
-        geometric = assumption is not None and assumption.geometric
-        #: Weights of the first ranks in each geometric distribution; None for even ones.
-        self._mixed = self._geometric() if geometric and self.top else None
-        if self._mixed is None:
-            pmfs, last = self._averages(above[:n_top], single), above[:n_top]
-        else:
-            pmfs = self._mixed @ single[:n_top]
-            last = np.full(len(pmfs), self.top - 1)
-        self.spread = last.size
-        self.pmf = np.concatenate([pmfs, single[n_top:]])
-        self.last = np.concatenate([last, above[n_top:]])
-        self.constraints = self._constraints()
+        self.spread = n_top
+        self.pmf = np.concatenate([self._averages(above[:n_top], single), single[n_top:]])
+        self.last, self._single = above, single
         #: Gaps between neighbouring evaluated generators.
         self._gaps = np.flatnonzero(np.diff(self.last) > 1)
         self.first = self._begin()
-        self.above, self._single = above, single
         edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
         self._widths = np.diff(edges)
         #: Ranks in gaps that were looked at, in order, and their distributions.
         self._between = np.empty(0, dtype=np.int64), np.empty((0, single.shape[1]))
-        for array in (self.pmf, self.last, self.constraints, self.first):
+        for array in (self.pmf, self.last, self.first):
             array.setflags(write=False)
-
-    def _geometric(self) -> FloatArray:
-        if self.top > _EVERY:
-            raise ValueError(
-                f"geometric must be False where an assumption is of more than {_EVERY:,} ranks, "
-                f"got {self.top:,}"
-            )
-        rates = np.append(0.0, np.geomspace(0.01 / self.top, _STEEPEST, _RATES))
-        weights = np.exp(-np.outer(rates, np.arange(self.top)))
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def rows(self, above: IntArray) -> FloatArray:
         """Distribution of the sampled rank on the knots at single ranks."""
@@ -188,33 +149,12 @@ class Generators:
 
         return np.asarray(terms - 0.5 * (last - first) + (slope(upto) - slope(0)) / 12.0)
 
-    def _rest(self, function: FloatArray, cost: FloatArray, paid: float) -> float:
-        """Bound of the error of an expectation over spread generators.
-
-        For averages over ranks, the Euler-Maclaurin remainder. For a geometric distribution between
-        two evaluated rates: the second derivative in the logarithm of the rate is at most 1.5 times
-        the range of the averaged values, since the variance of the rank is at most 1 / rate^2.
-        """
-        if self._mixed is not None:
-            value_range = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
-            step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
-            return float(1.5 * step**2 / 8.0 * value_range)
+    def _rest(self, function: FloatArray) -> float:
+        """Euler-Maclaurin remainder of expectations over averages of ranks."""
         is_exact = not self.spread or self.last[self.spread - 1] + 1 == self.spread
         if is_exact or not self.protocol.replacement:
             return 0.0
         return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
-
-    def _constraints(self) -> FloatArray:
-        if self._assumption is None:
-            return np.zeros((0, self.last.size))
-        starts = doublings(self.top)
-        if self._mixed is None:
-            last_ranks = self.last[: self.spread, np.newaxis] + 1.0
-            cumulative = np.minimum(starts, last_ranks) / last_ranks
-        else:
-            cumulative = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))[:, starts]
-        constraints = self._assumption.constraints(cumulative)
-        return np.pad(constraints, ((0, 0), (0, self.last.size - self.spread)))
 
     def _begin(self) -> IntArray:
         """A few generators of each kind, whose mixtures approximate the whole class."""
@@ -226,18 +166,14 @@ class Generators:
         chosen = np.unique(np.clip(np.round(candidates), 0, self.pool))
         columns = self.spread + np.searchsorted(self.last[self.spread :], chosen)
         columns = columns[columns < self.last.size]
-        if self._mixed is None:
-            columns = np.append(
-                np.searchsorted(self.last[: self.spread], chosen[chosen < self.top]), columns
-            )
-        else:
-            columns = np.append(np.arange(0, self.spread, 48), columns)
+        top_columns = np.searchsorted(self.last[: self.spread], chosen[chosen < self.top])
+        columns = np.append(top_columns, columns)
         likely = self.pmf.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([columns, likely]))
 
     def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
         """Distribution of the sampled rank on the knots, for a density over the true ranks."""
-        mass = self._widths * density(self.above + 1.0)
+        mass = self._widths * density(self.last + 1.0)
         return np.asarray(mass / mass.sum() @ self._single)
 
     def expected(self, terms: FloatArray) -> FloatArray:
@@ -247,35 +183,20 @@ class Generators:
     def metric(self, terms: FloatArray, last_terms: FloatArray) -> FloatArray:
         """Metric of each generator, given its `terms` at the first ranks, and those of `last`."""
         values = np.array(last_terms, dtype=float)
-        if self._mixed is not None:
-            values[: self.spread] = self._mixed @ terms
-        elif self.spread:
+        if self.spread:
             last = self.last[: self.spread]
             values[: self.spread] = np.cumsum(terms)[last] / (last + 1.0)
         return values
 
-    def largest(
-        self,
-        function: FloatArray,
-        cost: FloatArray,
-        tolerance: float,
-        prices: FloatArray | None = None,
-    ) -> tuple[float, FloatArray]:
+    def largest(self, function: FloatArray, cost: FloatArray, tolerance: float) -> float:
         """Upper bound over all generators of an expectation less a cost.
 
-        Returns the bound, and the values (k,) at the evaluated generators. `function` is on the
-        knots, `prices` are multipliers of the constraints; gaps are bisected until they may hide at
-        most `tolerance`.
+        `function` is on the knots; gaps are bisected until they may hide at most `tolerance`.
         """
-        prices = np.zeros(len(self.constraints)) if prices is None else prices
-        expected, paid = self.pmf @ function, prices @ self.constraints
-        values = expected - cost + paid
-        best = float(values.max())
-        steepness = np.inf if self._assumption is None else self._assumption.steepness
-        steep = float(prices.sum()) * (1.0 + 2.0 / steepness)
-        rest = self._rest(function, cost, steep)
+        expected = self.pmf @ function
+        best = float((expected - cost).max())
         if not self._gaps.size:
-            return best + rest, values
+            return best + self._rest(function)
         # Between two ranks an expectation exceeds its chord by at most width^2 / 8 times its second
         # difference: the expected second difference of the function with two draws fewer. An
         # average over ranks bends a third as much.
@@ -283,7 +204,7 @@ class Generators:
         n_removed = 0.0 if self.protocol.replacement else 1.0
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - n_removed)) / 8.0
         start, stop = self._gaps, self._gaps + 1
-        least = np.minimum(cost[start], cost[stop]) - np.maximum(paid[start], paid[stop])
+        least = np.minimum(cost[start], cost[stop])
         sides = (self.last[start], self.last[stop], expected[start], expected[stop], least)
         gaps: FloatArray = np.stack(sides).astype(float)
         bound, is_single = best, start >= self.spread
@@ -302,15 +223,13 @@ class Generators:
             first, second = gaps.copy(), gaps.copy()
             first[1], first[3], second[0], second[2] = middle, middle_values, middle, middle_values
             gaps, is_single = np.concatenate([first, second], axis=1), np.tile(is_single, 2)
-        return max(bound, best) + rest, values
+        return max(bound, best) + self._rest(function)
 
 
-def generators(
-    protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
-) -> Generators:
+def generators(protocol: Protocol, top: int = 0) -> Generators:
     """A cached :class:`Generators`; many small ones are kept, for logs with many parts."""
     small = int(protocol.pool) * (protocol.n_negatives + 1) <= _SMALL
-    return (_small_generators if small else _large_generators)(protocol, assumption, top)
+    return (_small_generators if small else _large_generators)(protocol, top)
 
 
 _small_generators = lru_cache(maxsize=64)(Generators)

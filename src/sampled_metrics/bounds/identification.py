@@ -1,8 +1,8 @@
 """Identification intervals: the exact metrics that are compatible with the sampled ranks.
 
 A sample shows the distribution q = p P of the sampled rank, not the distribution p of the true
-ranks. Many p have the same q, or one that the sample does not contradict. An :class:`Assumption` on
-the top ranks, where the sample shows little, narrows the interval. The intervals have a
+ranks. Many p have the same q, or one that the sample does not contradict. The
+assumption that deeper ranks have fewer users narrows the interval. The intervals have a
 finite-sample proof: ``sampled_metrics.bounds.bets``.
 """
 
@@ -23,7 +23,7 @@ from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol, one_size
 from . import bets
-from .assumption import Assumption, assumption_name, checked_assumption
+from .assumption import FEWER_USERS, assumption_name, checked_assumption
 
 #: A sample contradicts its protocol or an assumption if its p-value is below `REFUTED`, and below
 #: the share `_REFUTING` of an interval's error.
@@ -43,7 +43,7 @@ class IncompatibleError(ValueError):
 
     Examples
     --------
-    >>> interval([0, 0, 2_000], Protocol(50, 2), "recall@10", assumption=Assumption(head=50.0))
+    >>> interval([0, 0, 2_000], Protocol(50, 2), "recall@10", assumption="decreasing")
     Traceback (most recent call last):
     ...
     sampled_metrics.bounds.identification.IncompatibleError: counts contradict ...
@@ -108,7 +108,7 @@ def interval(
     confidence: float = CONFIDENCE,
     users: float | None = None,
     *,
-    assumption: Assumption | str | None = None,
+    assumption: str | None = None,
 ) -> Interval:
     """The exact metrics that are compatible with the observed sampled ranks.
 
@@ -132,9 +132,10 @@ def interval(
     users : float, optional
         Number of users that `counts`, then shares, stand for; ``inf`` for the limit (computed with
         1e8 users). The sum of the counts if omitted.
-    assumption : Assumption or {"decreasing"}, optional
-        On the true ranks of each class; nothing is assumed if omitted. With several relevant items
-        it is on the best one's rank, and the metric must look at no other, as "hit@10" and "rr".
+    assumption : {"decreasing"}, optional
+        Deeper ranks have fewer users, near the top and in each class; nothing is assumed if
+        omitted. With several relevant items it is on the best one's rank, and the metric must look
+        at no other, as "hit@10" and "rr".
 
     Returns
     -------
@@ -161,7 +162,7 @@ def interval(
     >>> protocol = Protocol(n_items=1_000, n_negatives=99)
     >>> true = np.random.default_rng(1).geometric(0.01, size=5_000)
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
-    >>> for assumption in (None, Assumption()):
+    >>> for assumption in (None, "decreasing"):
     ...     found = interval(drawn, protocol, "recall@10", assumption=assumption)
     ...     print(round(found.low, 2), round(found.high, 2))
     0.02 0.21
@@ -231,7 +232,7 @@ def unrefuted(
     evidence: bets.Evidence,
     confidence: float,
     span: tuple[float, float],
-    assumption: Assumption | None,
+    assumption: str | None,
 ) -> tuple[float, float]:
     """The values of a metric that bets do not refute, rounded outwards.
 
@@ -246,7 +247,7 @@ def unrefuted(
     raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {REFUTED:g}")
 
 
-def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> None:
+def _check_assumption(parts: bets.Partition, assumption: str | None) -> None:
     """Refuse an assumption on other relevant items than the best."""
     _, relevant, position, _ = parts.kinds[parts.part >= 0].T
     if assumption is not None and (position > 1).any():
@@ -259,7 +260,7 @@ def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> N
 
 def check(
     log_evidence: float,
-    assumption: Assumption | None,
+    assumption: str | None,
     confidence: float = CONFIDENCE,
     n_checks: int = 1,
 ) -> None:
@@ -269,11 +270,11 @@ def check(
         raise IncompatibleError(f"contradict {_why(assumption)}: p-value at most {p_value}")
 
 
-def _why(assumption: Assumption | None) -> str:
+def _why(assumption: str | None) -> str:
     return (
         "the protocol at any true ranks"
         if assumption is None
-        else f"the assumption that {assumption}"
+        else f"the assumption that {FEWER_USERS}"
     )
 
 

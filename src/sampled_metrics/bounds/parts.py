@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import pmf_table
 from ..protocol import Protocol
+from .assumption import top_ranks
 from .generators import Generators, generators, hats
-
-if TYPE_CHECKING:
-    from .assumption import Assumption
 
 #: Most negatives of a user that a bet or a fit uses, since their memory grows with the square of
 #: the number: of a larger sample they use its random subsets, which are samples too.
@@ -89,11 +86,9 @@ class Part:
         """Irrelevant items."""
         return int(self.protocol.pool)
 
-    def generators(self, assumption: Assumption | None) -> Generators:
-        if assumption is None:
-            return generators(self.protocol)
-        top = min(assumption.top(*self.shallowest), self.fewest + 1)
-        return generators(self.protocol, assumption, top)
+    def generators(self, assumption: str | None) -> Generators:
+        top = 0 if assumption is None else min(top_ranks(*self.shallowest), self.fewest + 1)
+        return generators(self.protocol, top)
 
 
 @dataclass(frozen=True, eq=False)

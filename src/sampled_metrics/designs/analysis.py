@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._confidence import CONFIDENCE
-from ..bounds.assumption import Assumption
 from ..metrics import Metric
 from ..results import Comparison, Estimates
 
@@ -22,7 +21,7 @@ class Request(NamedTuple):
     metrics: Sequence[Metric]
     gamma: float | None = None
     confidence: float = CONFIDENCE
-    assumption: Assumption | str | None = None
+    assumption: str | None = None
     identification: bool = True
     estimator: str | None = None
     asked: float | None = None

@@ -10,7 +10,6 @@ import numpy as np
 
 from .._validate import FloatArray, as_written
 from ..bounds import bets
-from ..bounds.assumption import Assumption
 from ..bounds.chosen import AtPosition, partition
 from ..log.compact import BesideChosen, Log
 from ..metrics import Metric
@@ -45,7 +44,7 @@ class ChosenSample(Sample):
         others = kinds["n_items"] - 1 - kinds["n_chosen"]
         return {**kinds, "position": position, "n_relevant": relevant, "n_items": others + relevant}
 
-    def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
+    def partition(self, metric: Metric, assumption: str | None) -> bets.Partition:
         bet_kinds, bet_kind_index = self.bet_kinds
         users = np.sum([*self.counts.values()], axis=0)
         weights = np.bincount(bet_kind_index, users, len(bet_kinds)).astype(float)
@@ -92,11 +91,6 @@ class ChosenAnalysis(UniformAnalysis):
         return isinstance(log, Log) and isinstance(log.protocol, BesideChosen)
 
     def __init__(self, log: Log, request: Request) -> None:
-        if isinstance(request.assumption, Assumption):
-            raise ValueError(
-                f"assumption must be left out, got {as_written(request.assumption)}: with chosen "
-                "items nothing is assumed of the true ranks"
-            )
         for name in ("gamma", "estimator"):
             _refuse(name, getattr(request, name))
         at_position = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _confidence
 from ..bounds import bets, identification
-from ..bounds.assumption import Assumption, assumption_name
+from ..bounds.assumption import DECREASING, assumption_name
 from ..metrics import Metric
 from ..numerics import betting
 from . import track_record
@@ -19,8 +19,8 @@ from .ranges import compatible
 from .sample import Sample, UserMean, difference
 from .values import Values
 
-#: Limits tried on how many times fewer users there are per doubling of the rank.
-STEEPNESS = (2.0, 3.0, 4.0, 8.0)
+#: Assumptions in the order in which pairs are judged, and the weights of their bets.
+WEIGHTS: dict[str | None, float] = {None: 0.2, DECREASING: 0.8}
 
 Pair = tuple[str, str]
 
@@ -30,7 +30,7 @@ class Judgement:
     """The verdict on a pair and the interval of its difference.
 
     `sign` is that of the difference, 0 if undecided; `low` and `high` bound the difference under
-    `assumption` (with this `steepness`) and by `warrant`; `detectable` is roughly the smallest
+    `assumption` and by `warrant`; `detectable` is roughly the smallest
     difference this log can show; `users_needed` such users would give a verdict, if the estimate
     is unbiased. Bets on ranks name no such number: extrapolating them takes the noise of one log
     for the difference, and logs with as many users as they named decided nothing.
@@ -41,7 +41,6 @@ class Judgement:
     high: float
     assumption: str = _confidence.NONE
     warrant: str = _confidence.THEOREM
-    steepness: float = np.inf
     detectable: float = np.nan
     users_needed: int | None = None
 
@@ -80,7 +79,6 @@ def with_record(judgement: Judgement, gap: float, confidence: float) -> Judgemen
         sign=1 if gap > 0 else -1,
         assumption=_confidence.LIKE_BENCHMARK,
         warrant=_confidence.TRACK_RECORD,
-        steepness=np.nan,
     )
 
 
@@ -115,58 +113,34 @@ def by_means(values: Values, paired: Paired, confidence: float) -> dict[Pair, Ju
     return judgements
 
 
-def bet_weights(assumed: Assumption | None) -> dict[Assumption | None, float]:
-    """Assumptions in the order in which pairs are judged, and the weights of their bets.
-
-    Those at most so many times per doubling share the last weight: verdicts are wrong only if the
-    bets under the gentlest true one are.
-    """
-    if assumed is None:
-        return {None: 1.0}
-    if np.isfinite(assumed.steepness):
-        return {None: 0.2, assumed: 0.8}
-    gentler = [replace(assumed, steepness=steepness) for steepness in STEEPNESS]
-    return {None: 0.2, assumed: 0.5} | dict.fromkeys(gentler, 0.3)
-
-
 def by_bets(
     sample: Sample,
     metric: Metric,
     pairs: list[Pair],
-    assumed: Assumption | None,
+    assumed: str | None,
     confidence: float,
     bar: Any,
 ) -> tuple[dict[Pair, Judgement], list[str]]:
-    """Bets on sampled ranks, under no assumption and then under stronger ones; with notes."""
-    judge, weights = Judge(sample, metric, pairs, confidence), bet_weights(assumed)
+    """Bets on sampled ranks, under no assumption and then under the one asked for; with notes."""
+    judge = Judge(sample, metric, pairs, confidence)
+    weights = {None: 1.0} if assumed is None else WEIGHTS
     judgements: dict[Pair, Judgement] = {}
     notes: list[str] = []
     undecided = pairs
-    for assumption in dict.fromkeys((None, assumed)):
-        new_judgements, new_notes = judge.under(assumption, undecided, weights[assumption])
+    for assumption, weight in weights.items():
+        new_judgements, new_notes = judge.under(assumption, undecided, weight)
         notes += new_notes
         judgements |= new_judgements
         undecided = [pair for pair in undecided if not judgements[pair].sign]
         bar.update()
-    # A steepness counts only if all gentler ones gave the verdict too. So it is wrong only if the
-    # bets under the gentlest true one are wrong.
-    for assumption in [*weights][2:]:
-        new_judgements, _ = judge.under(assumption, undecided, weights[assumption], keep=False)
-        judgements |= {
-            pair: judgement for pair, judgement in new_judgements.items() if judgement.sign
-        }
-        # A log that contradicts this steepness may be consistent with a larger one.
-        undecided = [
-            pair for pair in undecided if pair not in new_judgements or new_judgements[pair].sign
-        ]
     return judgements, notes
 
 
 class Judge:
     """Judges pairs by sums of bets on both recommenders of each user.
 
-    Evidence under weaker assumptions is added to that under stronger ones, where it is valid too.
-    The weights of the bets sum to 1, so that all intervals and verdicts hold together.
+    Evidence without an assumption is added to that under one, where it is valid too. The weights of
+    the bets sum to 1, so that all intervals and verdicts hold together.
     """
 
     def __init__(
@@ -175,22 +149,18 @@ class Judge:
         self.sample, self.confidence, self.metric = sample, confidence, metric
         #: Log evidence that refutes a value, corrected for the number of pairs.
         self.log_evidence_needed = identification.log_evidence_needed(confidence, len(pairs))
-        #: Evidence under weaker assumptions, for each pair and its reverse.
-        self.weaker_evidence: dict[Pair, bets.Evidence] = {}
+        #: Evidence without an assumption, for each pair and its reverse.
+        self.free_evidence: dict[Pair, bets.Evidence] = {}
 
     def under(
         self,
-        assumption: Assumption | None,
+        assumption: str | None,
         pairs: list[Pair],
         weight: float,
-        keep: bool = True,
     ) -> tuple[dict[Pair, Judgement], list[str]]:
-        """Judge pairs under an assumption, except those with a recommender that contradicts it.
-
-        `keep`: add the evidence to that of later assumptions.
-        """
+        """Judge pairs under an assumption, except those with a recommender that contradicts it."""
         names = [name for name in self.sample.names if name in set(chain(*pairs))]
-        checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
+        checks, notes = len(self.sample.names) * len(WEIGHTS), list[str]()
         parts = self.sample.partition(self.metric, assumption)
         names = compatible(self.sample, parts, assumption, names, self.confidence, notes, checks)
         pairs = [pair for pair in pairs if {*pair} <= {*names}]
@@ -198,11 +168,11 @@ class Judge:
             return {}, notes
         notes += self.sample.notes_on_thinning(assumption)
         evidence = {
-            order: one.combined(self.weaker_evidence.get(order))
+            order: one.combined(self.free_evidence.get(order))
             for order, one in self.evidence(assumption, pairs, weight).items()
         }
-        if keep and not any(map(self.sample.is_mixed, names)):  # else it is of these users alone
-            self.weaker_evidence |= evidence
+        if not any(map(self.sample.is_mixed, names)):  # else it is of these users alone
+            self.free_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
         judgements = self._judgements(assumption, pairs, evidence, spans)
         if assumption is None and len(judgements) < len(pairs):
@@ -214,13 +184,12 @@ class Judge:
 
     def _judgements(
         self,
-        assumption: Assumption | None,
+        assumption: str | None,
         pairs: Sequence[Pair],
         evidence: Mapping[Pair, bets.Evidence],
         spans: Mapping[str, tuple[float, float]],
     ) -> dict[Pair, Judgement]:
         """The interval of each difference, except where the log contradicts the assumption."""
-        steepness = np.inf if assumption is None else assumption.steepness
         judgements = {}
         for pair in pairs:
             ends = []
@@ -234,12 +203,11 @@ class Judge:
                     low=low,
                     high=high,
                     assumption=self._stated(assumption, pair),
-                    steepness=steepness,
                     detectable=0.5 * (high - low),
                 )
         return judgements
 
-    def _stated(self, assumption: Assumption | None, pair: Pair) -> str:
+    def _stated(self, assumption: str | None, pair: Pair) -> str:
         """What a judgement assumes, or that it is of the log's users alone."""
         if assumption is None and any(map(self.sample.is_mixed, pair)):
             return _confidence.OF_USERS
@@ -247,7 +215,7 @@ class Judge:
 
     def evidence(
         self,
-        assumption: Assumption | None,
+        assumption: str | None,
         pairs: Sequence[Pair],
         weight: float,
     ) -> dict[Pair, bets.Evidence]:

@@ -213,7 +213,6 @@ class SubCorpusAnalysis(Analysis):
             verdict=verdict,
             assumption=NONE if is_decided else "",
             warrant=LARGE_SAMPLE if is_decided else "",
-            steepness=np.nan,
             favoured=favoured,
             probability=probability,
             probability_low=np.nan,

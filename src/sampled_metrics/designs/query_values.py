@@ -160,7 +160,6 @@ class QueryValuesAnalysis(Analysis):
             verdict=f"{better} beats {worse}" if sign else UNDECIDED,
             assumption=NONE if sign else "",
             warrant=warrant if sign else "",
-            steepness=np.nan,
             favoured="",
             probability=np.nan,
             probability_low=np.nan,

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _confidence, _printed_ranges
 from .._validate import shortened
 from ..bounds import bets, identification
-from ..bounds.assumption import Assumption, assumption_name
+from ..bounds.assumption import assumption_name
 from ..metrics import Metric
 from ..numerics import betting
 from .sample import Sample, UserMean
@@ -49,7 +49,7 @@ def of_means(
 def identified(
     sample: Sample,
     metric: Metric,
-    assumption: Assumption | None,
+    assumption: str | None,
     confidence: float,
 ) -> tuple[dict[str, Range], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
@@ -70,7 +70,7 @@ def identified(
 def _by_bets(
     sample: Sample,
     metric: Metric,
-    assumption: Assumption | None,
+    assumption: str | None,
     names: Sequence[str],
     confidence: float,
     notes: list[str],
@@ -102,7 +102,7 @@ def _by_bets(
 def compatible(
     sample: Sample,
     parts: bets.Partition,
-    assumption: Assumption | None,
+    assumption: str | None,
     names: Sequence[str],
     confidence: float,
     notes: list[str],
@@ -126,7 +126,7 @@ def compatible(
 
 @contextmanager
 def contradiction_noted(
-    sample: Sample, name: str, assumption: Assumption | None, notes: list[str]
+    sample: Sample, name: str, assumption: str | None, notes: list[str]
 ) -> Iterator[None]:
     """Turn a contradicted assumption into a note.
 

@@ -38,7 +38,6 @@ class ComparisonRow(NamedTuple):
     verdict: str
     assumption: str
     warrant: str
-    steepness: float
     favoured: str
     probability: float
     probability_low: float

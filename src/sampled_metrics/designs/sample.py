@@ -12,7 +12,6 @@ from scipy.special import betaln, gammaln, stdtr, stdtrit, xlogy
 
 from .._validate import FloatArray, IntArray, as_intp, shortened
 from ..bounds import bets
-from ..bounds.assumption import Assumption
 from ..bounds.parts import MOST_NEGATIVES
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
@@ -292,7 +291,7 @@ class Sample:
                 labels[kinds] = first_labels[size_index]
         return labels
 
-    def notes_on_thinning(self, assumption: Assumption | None) -> list[str]:
+    def notes_on_thinning(self, assumption: str | None) -> list[str]:
         """Say that an assumption makes samples smaller, if so."""
         negatives = self.bet_kinds[0][:, 0]
         most = int(negatives.max())
@@ -312,7 +311,7 @@ class Sample:
             f"the fewest negatives ({lower:,}); with assumption=None all negatives are used"
         ]
 
-    def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
+    def partition(self, metric: Metric, assumption: str | None) -> bets.Partition:
         """The partition of the sample into parts that share bets on a metric."""
         bet_kinds, bet_kind_index = self.bet_kinds
         weights = np.zeros(len(bet_kinds))

@@ -16,7 +16,7 @@ import pandas as pd
 from .. import _confidence, _progress
 from .._confidence import NONE, OF_USERS, Assumed, percent
 from .._validate import shortened
-from ..bounds.assumption import Assumption, checked_assumption
+from ..bounds.assumption import FEWER_USERS, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
@@ -70,7 +70,7 @@ class UniformAnalysis(Analysis):
             return "rank estimate"
         return "bias-variance" if self.values.fits.unfit else FITTED[0]
 
-    def assumption(self, metric: Metric) -> Assumption | None:
+    def assumption(self, metric: Metric) -> str | None:
         """The assumption; None if users have several relevant items and not only the best counts.
 
         An assumption is about the ranks of the best item.
@@ -239,8 +239,7 @@ class UniformAnalysis(Analysis):
         free_metrics = [metric.name for metric in metrics if metric.name not in assuming]
         if len(free_metrics) == len(metrics):
             return {"assumed": Assumed()}
-        assumption = next(filter(None, map(self.assumption, metrics)))
-        return {"assumed": Assumed((assumption,), tuple(free_metrics))}
+        return {"assumed": Assumed((FEWER_USERS,), tuple(free_metrics))}
 
     # Comparisons
 
@@ -306,8 +305,8 @@ class UniformAnalysis(Analysis):
         """The setting assumed of a comparison."""
         if self.unbiased(metric):
             return Assumed()
-        if assumption := self.assumption(metric):
-            return Assumed((assumption,))
+        if self.assumption(metric):
+            return Assumed((FEWER_USERS,))
         return Assumed(of_users=any(map(self.sample.is_mixed, self.sample.names)))
 
     def _pair_row(
@@ -345,7 +344,6 @@ class UniformAnalysis(Analysis):
             verdict=judgement.verdict(first, second),
             assumption=judgement.assumption if judgement.sign else "",
             warrant=judgement.warrant if judgement.sign else "",
-            steepness=judgement.steepness if judgement.sign else np.nan,
             favoured=favoured if is_ahead and not by_sample else "",
             probability=probability,
             probability_low=probability_low,

@@ -11,7 +11,6 @@ import pandas as pd
 from .. import _confidence
 from .._confidence import Assumed
 from .._validate import as_written
-from ..bounds.assumption import Assumption
 from ..log.compact import Log, Unstated
 from ..metrics import Metric
 from ..results import Comparison
@@ -72,11 +71,6 @@ class NAboveAnalysis(UniformAnalysis):
         return {"assumed": Assumed((_N_ABOVE,))}
 
     def comparison(self, *, progress: bool) -> Comparison:
-        if isinstance(given := self.request.assumption, Assumption):
-            raise ValueError(
-                f"assumption must be left out, got {as_written(given)}: the comparison tests "
-                f"the users' n_above and assumes nothing of the true ranks of {self.log!r}"
-            )
         (metric,) = self.request.metrics
         if not metric.linear:
             raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")

@@ -10,7 +10,6 @@ import pandas as pd
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import checked_confidence
-from ..bounds.assumption import Assumption
 from ..designs import Request, options
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
@@ -25,7 +24,7 @@ def compare(
     metric: str | Metric | Sequence[str | Metric],
     *,
     replacement: bool | None = None,
-    assumption: Assumption | str | None = "decreasing",
+    assumption: str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
@@ -34,9 +33,8 @@ def compare(
 ) -> Comparison:
     """Decide for each pair of recommenders which one is better, and under what assumption.
 
-    A verdict holds by a theorem under the first assumption that suffices: none; `assumption`; or
-    that users fall at most k-fold per doubling of the rank as well. Else it may hold by track
-    record. See :ref:`Verdicts <lib-guarantees-verdicts>` for what each of these promises.
+    A verdict holds by a theorem, without an assumption or else under `assumption`; or it may hold
+    by track record. See :ref:`Verdicts <lib-guarantees-verdicts>` for what each of these promises.
 
     Parameters
     ----------
@@ -46,10 +44,9 @@ def compare(
         With several, their verdicts and intervals :ref:`hold together <howto-groups>`.
     replacement : bool
         As for :func:`estimate`.
-    assumption : Assumption or {"decreasing"}, optional
-        Tried if nothing can be decided without one; from "decreasing", limits on the steepness are
-        tried, too. Use None with models that predict ratings. An `Assumption` is refused for a
-        log with a column n_above, since none is used there.
+    assumption : {"decreasing"}, optional
+        Deeper ranks have fewer users: tried if nothing can be decided without it. Use None with
+        models that predict ratings.
     estimator : str, optional
         One of `ESTIMATORS`; by default as for :func:`estimate`.
     gamma, confidence, by
@@ -67,7 +64,7 @@ def compare(
         - student_low, student_high: Student's paired interval, if the estimate is unbiased;
         - possible_low, possible_high: identification interval of the exact difference;
         - verdict: "A beats B" or "A probably beats B" with their names, or `UNDECIDED`;
-        - assumption, warrant, steepness: what the verdict assumes, and why it holds;
+        - assumption, warrant: what the verdict assumes, and why it holds;
         - favoured, probability: who leads an undecided pair, and how often such leaders are ahead;
         - detectable, users_needed: the smallest difference that the log can detect, and how many
           such users would decide it, if the estimate is unbiased.

@@ -10,7 +10,6 @@ import pandas as pd
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import checked_confidence
-from ..bounds.assumption import Assumption
 from ..designs import Request, options
 from ..log.compact import Log
 from ..log.sub_corpus import SubCorpus
@@ -28,7 +27,7 @@ def estimate(
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     replacement: bool | None = None,
-    assumption: Assumption | str | None = "decreasing",
+    assumption: str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
@@ -51,7 +50,7 @@ def estimate(
         By default `DEFAULT_METRICS`.
     replacement : bool
         As for :func:`~sampled_metrics.read_log`; not needed for a `Log`.
-    assumption : Assumption or {"decreasing"}, optional
+    assumption : {"decreasing"}, optional
         What identification intervals assume of the top true ranks; by default that deeper ranks
         have fewer users. Use None, for nothing, with models that predict ratings. Nothing is
         assumed either if the sample contradicts the assumption (a note says so), or if users have

@@ -1,7 +1,7 @@
 """Maximum-likelihood mixtures of given distributions, with a linear cost.
 
-Minimises ``cost @ w - sum(shares * log(pmfs @ w))`` over w >= 0 with ``rows @ w = right``, for many
-problems at once, by Mehrotra's primal-dual interior-point method (mehrotra1992). The problem is
+Minimises ``cost @ w - sum(shares * log(pmfs @ w))`` over w >= 0 with a sum of 1, for many problems
+at once, by Mehrotra's primal-dual interior-point method (mehrotra1992). The problem is
 convex, so that any weights and multipliers bound its optimum.
 ``identification`` computes that bound itself and need not trust the
 solver.
@@ -32,54 +32,44 @@ def likeliest(
     pmfs: FloatArray,
     shares: FloatArray,
     cost: FloatArray,
-    rows: FloatArray,
-    right: FloatArray,
     tolerance: float,
-    warm_start: tuple[FloatArray, FloatArray] | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Weights (problems, k) of the mixtures, and multipliers (problems, r) of the rows.
+    warm_start: FloatArray | None = None,
+) -> FloatArray:
+    """Weights (problems, k) of the mixtures.
 
-    A column of `pmfs` (cells, k) is a distribution, or 0 for a slack variable; `shares` (problems,
-    cells) are >= 0, and the first of `rows` (r, k) sums the weights of the mixture. Solutions are
-    within `tolerance` of the optimum unless 60 steps do not suffice. `warm_start` may be feasible
-    or not.
+    A column of `pmfs` (cells, k) is a distribution; `shares` (problems, cells) are >= 0. Solutions
+    are within `tolerance` of the optimum unless 60 steps do not suffice. `warm_start` may be
+    feasible or not.
 
     Two coins, one of which always shows heads and the other every other time:
 
-    >>> coins, one = np.array([[1.0, 0.5], [0.0, 0.5]]), np.ones((1, 2))
-    >>> weights, _ = likeliest(coins, np.array([[0.8, 0.2]]), 0.0 * one, one, np.ones(1), 1e-9)
-    >>> weights.round(4)
+    >>> coins, shares = np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.8, 0.2]])
+    >>> likeliest(coins, shares, np.zeros((1, 2)), 1e-9).round(4)
     array([[0.6, 0.4]])
     """
     problems, k = cost.shape
-    weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros((problems, right.size))
-    scale = np.maximum(shares.sum(axis=1), 1e-6)
+    weights = np.full((problems, k), 1.0 / k)
+    scale = np.maximum(shares.sum(axis=1, keepdims=True), 1e-6)
     below, least = 0.5, 0.1
     if warm_start is not None:  # away from the boundary, where steps are short
-        weights = _MIXED * weights + (1.0 - _MIXED) * warm_start[0]
-        multipliers[:, 1:] = warm_start[1][:, 1:]
+        weights = _MIXED * weights + (1.0 - _MIXED) * warm_start
         below = least = _MIXED
-    slope = cost - shares / (weights @ pmfs.T) @ pmfs - multipliers @ rows
-    multipliers[:, 0] = np.where(rows[0] > 0, slope, np.inf).min(axis=1) - below * scale
-    slope -= multipliers[:, :1] * rows[0]
+    slope = cost - shares / (weights @ pmfs.T) @ pmfs
+    multiplier = slope.min(axis=1, keepdims=True) - below * scale
     state: tuple[FloatArray, ...]
-    state = (weights, multipliers, np.maximum(slope, least * scale[:, np.newaxis]))
+    state = (weights, multiplier, np.maximum(slope - multiplier, least * scale))
     unsolved = np.arange(problems)
     for _ in range(_STEPS):
-        is_solved, state = _step(
-            pmfs, rows, right, tolerance, shares[unsolved], cost[unsolved], *state
-        )
-        weights[unsolved], multipliers[unsolved] = state[:2]
+        is_solved, state = _step(pmfs, tolerance, shares[unsolved], cost[unsolved], *state)
+        weights[unsolved] = state[0]
         unsolved, state = unsolved[~is_solved], tuple(array[~is_solved] for array in state)
         if not unsolved.size:
             break
-    return weights, multipliers
+    return weights
 
 
 def _step(
     pmfs: FloatArray,
-    rows: FloatArray,
-    right: FloatArray,
     tolerance: float,
     shares: FloatArray,
     cost: FloatArray,
@@ -88,35 +78,27 @@ def _step(
     z: FloatArray,
 ) -> tuple[np.ndarray, tuple[FloatArray, ...]]:
     """One predictor-corrector step; which problems are solved, and the new iterates."""
-    k = w.shape[1]
     expected = w @ pmfs.T
-    dual = cost - shares / expected @ pmfs - y @ rows - z
-    primal = w @ rows.T - right
+    dual = cost - shares / expected @ pmfs - y - z
+    primal = w.sum(axis=1, keepdims=True) - 1.0
     gap = (w * z).sum(axis=1)
-    is_solved = (gap <= tolerance) & (np.abs(primal).max(axis=1) <= 1e-9)
+    is_solved = (gap <= tolerance) & (np.abs(primal[:, 0]) <= 1e-9)
     is_solved &= np.abs(dual).max(axis=1) <= 3.0 * tolerance
     if is_solved.all():
         return is_solved, (w, y, z)
     inverse = _inverse_hessian(pmfs, np.sqrt(shares) / expected, (w / z)[:, np.newaxis])
     force = -dual - z
-    solved_rows = np.broadcast_to(rows, (len(w), *rows.shape))
-    solved = inverse(np.concatenate([solved_rows, force[:, np.newaxis]], axis=1))
-    solved_rows = solved[:, :-1]
-    schur = solved_rows @ rows.T
-    # Singular where all weight is at one rank.
-    diagonal = np.arange(right.size)
-    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
-    schur_inverse = np.asarray(np.linalg.inv(schur), dtype=float)
+    ones, forced = inverse(np.stack([np.ones_like(w), force], axis=1)).swapaxes(0, 1)
 
     def direction(solved: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
-        dy = _along(schur_inverse, -primal - solved @ rows.T)
-        dw = solved + _along(solved_rows.transpose(0, 2, 1), dy)
+        dy = (-primal - solved.sum(axis=1, keepdims=True)) / ones.sum(axis=1, keepdims=True)
+        dw = solved + ones * dy
         return dw, dy, -(target + z * dw) / w
 
-    dw, _, dz = direction(solved[:, -1], w * z)
+    dw, _, dz = direction(forced, w * z)
     next_gap = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
     # Mehrotra's centring; a target far below the tolerance would be lost to rounding.
-    centre = np.maximum(np.minimum(1.0, next_gap / gap) ** 3 * gap, _AIM * tolerance) / k
+    centre = np.maximum(np.minimum(1.0, next_gap / gap) ** 3 * gap, _AIM * tolerance) / w.shape[1]
     correction = dw * dz - centre[:, np.newaxis]
     dw, dy, dz = direction(
         inverse((force - correction / w)[:, np.newaxis])[:, 0], w * z + correction
@@ -126,7 +108,7 @@ def _step(
     step_length[is_solved] = 0.0
     w = w + step_length * dw
     # Renormalise: near the optimum the sum drifts by rounding.
-    w = w / (rows[0] * w).sum(axis=1, keepdims=True)
+    w = w / w.sum(axis=1, keepdims=True)
     return is_solved, (
         np.maximum(w, _LEAST),
         y + step_length * dy,
@@ -172,7 +154,3 @@ def _factor(system: FloatArray, ridge: float) -> FloatArray:
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
     """Largest step along `dv`, up to 1, that keeps `v` nonnegative; shape (problems, 1)."""
     return np.asarray(1.0 / np.maximum(1.0, (-dv / v).max(axis=1, keepdims=True)))
-
-
-def _along(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    return np.asarray(np.matmul(matrices, vectors[:, :, np.newaxis])[:, :, 0])

@@ -53,9 +53,7 @@ DEFINITIONS = {
     "It needs many users.",
     "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. None, of "
     "these users: nothing, and it is of the log's users and not of a population. Decreasing at the "
-    "top: near the top, deeper ranks have fewer users. At most k times per doubling: moreover, "
-    "they are at most k times fewer from one doubling of the rank to the next. Mixture of "
-    "geometrics: near the top, users are a mixture of geometric distributions.",
+    "top: near the top, deeper ranks have fewer users.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Theorem: for "
     "any number of users, if the assumption holds. Large sample: by Student's test, which needs "
     "many users. Track record: calibrated on recommenders whose exact metrics are known, with a "

@@ -30,7 +30,7 @@ from .._confidence import (
 )
 from .._files import FORMATS
 from .._validate import as_written, printable
-from ..bounds.assumption import Assumption
+from ..bounds.assumption import FEWER_USERS
 from ..designs import track_record
 from ..metrics import Metric, metric
 from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Result
@@ -234,18 +234,16 @@ def _comparison_ground(result: Comparison) -> tuple[str, str]:
 def assuming(result: Result) -> list[str]:
     """What else than an assumption on the ranks the ranges rest on."""
     conditions = result.settings["assumed"].conditions
-    others = [f"that {one}" for one in conditions if not isinstance(one, Assumption)]
+    others = [f"that {one}" for one in conditions if one != FEWER_USERS]
     return [f"assuming {'; '.join(others)}"] if others else []
 
 
 def _condition(assumption: str, assumed: Assumed) -> str:
     """What ranges under an assumption of this name assume of the ranks."""
-    ranks = [str(one) for one in assumed.conditions if isinstance(one, Assumption)]
-    if assumption == OF_USERS or (assumed.of_users and not ranks):
+    is_assumed = FEWER_USERS in assumed.conditions
+    if assumption == OF_USERS or (assumed.of_users and not is_assumed):
         return WHATEVER_OF_USERS
-    if assumption == NONE or not ranks:
-        return WHATEVER
-    return f"if {ranks[0]}"
+    return f"if {FEWER_USERS}" if is_assumed and assumption != NONE else WHATEVER
 
 
 def without_grounds(result: Estimates | Comparison) -> str:
@@ -257,7 +255,7 @@ def without_grounds(result: Estimates | Comparison) -> str:
 #: Columns of a comparison that another column or a sentence includes.
 _INCLUDED = [
     *("first", "second", "standard_error", "student_low", "student_high"),
-    *("possible_low", "possible_high", "assumption", "warrant", "steepness", "favoured"),
+    *("possible_low", "possible_high", "assumption", "warrant", "favoured"),
     *(
         "probability",
         "probability_low",
@@ -431,11 +429,9 @@ def orders_table(result: Orders) -> pd.DataFrame:
 def published_table(result: Published) -> pd.DataFrame:
     """The range under each assumption in one column."""
     table, column_index = result.frame.copy(), list(result.frame).index("low")
-    steep_heading = f"at most {result.settings.get('steepness'):g}x" if "low_steep" in table else ""
     headings = {
         "": "in full" if "proves" in table else "no assumption",
         "_decreasing": "decreasing",
-        "_steep": steep_heading,
     }
     for end, heading in headings.items():
         if f"low{end}" in table:
@@ -476,11 +472,6 @@ def published_promises(result: Published, metric_name: str | None = None) -> lis
     if "assumed" not in result.settings:
         return [sizes]
     words = [f"decreasing: assuming {result.settings['assumed']}"]
-    if "steepness" in result.settings:
-        fold = f"at most {result.settings['steepness']:g}"
-        words.append(
-            f"{fold}x: assuming also {fold} times fewer users with each doubling of the rank"
-        )
     words += [
         f"ranges: all ranges of a data set hold together with {confidence_of(result)} confidence, "
         "each under the assumption of its column",

@@ -22,7 +22,7 @@ def comparison() -> Comparison:
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "student_low": -0.018, "student_high": -0.002,
         "possible_low": -0.02, "possible_high": 0.003,
-        "verdict": "undecided", "assumption": "", "warrant": "", "steepness": float("nan"),
+        "verdict": "undecided", "assumption": "", "warrant": "",
         "favoured": NAMES[1], "probability": float("nan"), "detectable": 0.012,
         "users_needed": 12_345,
     }  # fmt: skip

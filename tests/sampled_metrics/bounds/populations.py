@@ -1,6 +1,5 @@
-"""Assumptions on true ranks as their docstrings have them, rank by rank; nothing of the package."""
+"""The assumption on true ranks as its docstring has it, rank by rank; nothing of the package."""
 
-import itertools
 from functools import lru_cache
 
 import numpy as np
@@ -21,73 +20,43 @@ def law(m, n, replacement, ranks=None):
     return found
 
 
-def head(assumption, n, m):
-    """How many ranks have fewer than `shape.head` of m negatives above them on average, about."""
-    return min(int(assumption.head * n / m), n)
+def head(n, m, above=10):
+    """How many ranks have fewer than `above` of m negatives above them on average, about."""
+    return min(above * n // m, n)
 
 
-def not_negative(assumption, n, top):
-    """Rows whose product with a population must not be negative, as Assumption says."""
-    rows = []
-    for r in range(top - 1):
-        rows.append(np.eye(n)[r] - np.eye(n)[r + 1])
-    if np.isfinite(assumption.steepness):
-        doublings = [range(2**k - 1, 2 ** (k + 1) - 1) for k in range(20)]
-        doublings = [list(d) for d in doublings if d[-1] < top]
-        for here, deeper in itertools.pairwise(doublings):
-            row = np.zeros(n)
-            row[deeper] = assumption.steepness / len(deeper)
-            row[here] = -1.0 / len(here)
-            rows.append(row)
-    return np.array(rows).reshape(-1, n)
-
-
-def kinds(assumption, n, top, rates=2_000):
-    """What populations are mixtures of: single ranks, or geometric distributions in the head."""
-    if assumption is None or not assumption.geometric or top < 2:
-        return np.eye(n)
-    # From even to rank 1 alone, at other rates than the package takes.
-    fall = np.concatenate([[0.0], np.geomspace(1e-3 / top, 37.7, rates), [700.0]])
-    found = np.zeros((fall.size + n - top, n))
-    found[: fall.size, :top] = np.exp(-fall[:, np.newaxis] * np.arange(top))
-    found[fall.size :, top:] = np.eye(n - top)
-    return found / found.sum(axis=1, keepdims=True)
-
-
-def most(values, assumption, n, top, equal=None):
+def most(values, n, top, equal=None):
     """The largest mean of values over all populations, and one where it is.
 
-    `equal` is a matrix and what a population's product with it must be.
+    Down to the rank `top` deeper ranks have fewer users. `equal` is a matrix and what a
+    population's product with it must be.
     """
-    of = kinds(assumption, n, top)
-    rows = np.zeros((0, n)) if assumption is None else not_negative(assumption, n, top)
-    if assumption is not None and assumption.geometric:
-        rows = rows[max(top - 1, 0) :]  # they fall anyhow
-    columns, right = [np.ones((len(of), 1))], [np.ones(1)]
+    fall = (np.eye(n) - np.eye(n, k=1))[: max(top - 1, 0)]
+    columns, right = [np.ones((n, 1))], [np.ones(1)]
     if equal is not None:
-        columns.append(of @ equal[0])
+        columns.append(equal[0])
         right.append(equal[1])
     found = linprog(
-        -(of @ values),
-        A_ub=-(rows @ of.T) if len(rows) else None,
-        b_ub=np.zeros(len(rows)) if len(rows) else None,
+        -values,
+        A_ub=-fall if len(fall) else None,
+        b_ub=np.zeros(len(fall)) if len(fall) else None,
         A_eq=np.concatenate(columns, axis=1).T,
         b_eq=np.concatenate(right),
         method="highs",
     )
     assert found.status == 0, found.message
-    return -found.fun, found.x @ of
+    return -found.fun, found.x
 
 
-def some(assumption, n, top, rng):
+def some(n, top, rng):
     """A population that an assumption allows, drawn at random."""
-    return most(rng.normal(size=n) * rng.random(n) ** 3, assumption, n, top)[1]
+    return most(rng.normal(size=n) * rng.random(n) ** 3, n, top)[1]
 
 
-def drawn(assumption, n, top, rng):
+def drawn(n, top, rng):
     """A mixture of three of them, and of an even one."""
     part = rng.dirichlet(np.full(4, 0.5))
-    parts = [some(assumption, n, top, rng) for _ in range(3)]
+    parts = [some(n, top, rng) for _ in range(3)]
     return part[:3] @ parts + part[3] / n
 
 

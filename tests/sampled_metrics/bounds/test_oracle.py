@@ -72,7 +72,7 @@ def test_ends_are_where_bets_reach_their_evidence(
     frame = sm.estimate(log, [*VALUES], assumption=assumption).frame.set_index("metric")
     for name, value in VALUES.items():
         row = frame.loc[name]
-        assumed = None if row["assumption"] == "none" else sm.Assumption()
+        assumed = None if row["assumption"] == "none" else "decreasing"
         metric = np.array([value(rank) for rank in range(1, N_ITEMS + 1)])
         parts = Sample(log).partition(sm.metric(name), assumed)
         (part,) = parts.parts

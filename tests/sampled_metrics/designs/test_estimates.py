@@ -342,7 +342,7 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
             assert estimates.frame[typical].isna().all(axis=None)
             assert comparison.frame[probability].isna().all(axis=None)
             assert comparison.frame[student].isna().all(axis=None) or of == "auc" or edge in WHOLE
-            needed = ["steepness", "users_needed"]
+            needed = ["users_needed"]
             for table in (
                 estimates.frame.drop(columns=typical),
                 comparison.frame.drop(columns=[*needed, *probability, *student]),

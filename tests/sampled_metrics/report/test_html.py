@@ -57,7 +57,7 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
         "standard_error": 0.004, "student_low": np.nan, "student_high": np.nan,
         "possible_low": -0.02, "possible_high": -0.002,
         "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
-        "warrant": "theorem", "steepness": np.inf,
+        "warrant": "theorem",
         "favoured": "", "probability": np.nan, "detectable": 0.009, "users_needed": pd.NA,
     }  # fmt: skip
     return pd.DataFrame([row])
