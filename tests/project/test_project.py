@@ -172,8 +172,8 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 15_300, "src/sampled_book": 14_800, "tests": 25_400,
-          "benchmarks": 1_200}  # fmt: skip
+BUDGET = {"src/sampled_metrics": 15_200, "src/sampled_book": 14_600, "tests": 25_200,
+          "benchmarks": 1_100}  # fmt: skip
 
 
 def lines_of_code(text):
