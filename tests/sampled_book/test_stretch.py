@@ -1,15 +1,17 @@
 """The exact metric of a stretched rank: its definition, bounds on its distance, and the counts."""
 
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from math import inf, log2, sqrt
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sampled_book.data import benchmark
 from sampled_book.experiments import reversals, stretch
 from sampled_book.reference.enumeration import exact_pmf
+from sampled_metrics import Protocol, estimators
 
 from .test_reversals import TOY, every_sample
 
@@ -134,3 +136,18 @@ def test_the_kth_best_negative_is_at_the_depth_that_is_measured(replacement):
                 for top in (*map(Fraction, range(1, n + 1)), mean)
             )
             assert 1 - 1 / (2 * sqrt(k)) <= least <= 1
+
+
+@pytest.mark.parametrize(("name", "most"), [("rr", 1.3), ("ndcg", 1.16)])
+def test_convex_metrics_are_above_the_stretched_rank_and_below_poisson(name, most):
+    for n, m, way in product((40, 1_000), (1, 2, 7, 39), (True, False)):
+        expected = estimators.naive(name, Protocol(n, m, replacement=way)).expected(
+            np.arange(1, n + 1)
+        )
+        exact = stretch.stretched(name, n, m, n)
+        counts, above = np.arange(300), np.arange(n) * m / (n - 1)
+        values = 1 / (1 + counts) if name == "rr" else 1 / np.log2(2 + counts)
+        poisson = stats.poisson.pmf(counts, above[:, np.newaxis]) @ values
+        assert (expected >= exact - 1e-12).all()
+        assert (expected <= poisson + 1e-12).all()
+        assert (poisson <= most * exact).all()

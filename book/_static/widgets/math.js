@@ -146,6 +146,18 @@
     return 1; // recall
   }
 
+  /** How deep sampled Recall@k looks: the true ranks with fewer than k negatives above on average. */
+  function depth(k, n, m) {
+    return Math.min(Math.ceil((k * (n - 1)) / m - 1e-9), n);
+  }
+
+  /** The exact metric of the stretched rank 1 + (r - 1) m / (n - 1); a cut-off k keeps those below k + 1. */
+  function stretched(name, rank, n, m) {
+    const { kind, k } = metric(name), above = ((rank - 1) * m) / (n - 1);
+    if (kind === "auc") return 1 - above / m;
+    return above < k - 1e-12 ? value(kind, 1 + above, n) : 0;
+  }
+
   /** What an evaluation reports when 0, 1, ..., m negatives are above the item. */
   function naive(name, m) {
     if (last.name !== name || last.m !== m) {
@@ -462,6 +474,8 @@
     head,
     metric,
     value,
+    depth,
+    stretched,
     naive,
     expectedOf,
     expected,

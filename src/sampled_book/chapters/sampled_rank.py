@@ -14,6 +14,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
 from ..display.tables import Texts
+from ..experiments import stretch
 
 
 def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
@@ -52,7 +53,8 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
 
 
 def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], top: int) -> Figure:
-    """Plot expected sampled metrics by the true rank for numbers of negatives, exact ones in black.
+    """Plot expected sampled metrics by the true rank for numbers of negatives, exact ones in black,
+    and as thin lines those of the stretched rank.
 
     >>> figure = plot_expected(["auc", "ap"], 1_000, [10, 100], 200)
     >>> [ax.get_title() for ax in figure.axes]
@@ -77,8 +79,10 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
         style = {"textcoords": "offset points", "ha": "right", "va": "top", "fontsize": 10}
         for label in [name for name in lines if name not in named]:  # curves that stay above
             ax.annotate(label, lines[label].get_xydata()[-1], (0, -3), **style)
+        for m in protocols:
+            ax.plot(shown, stretch.stretched(name, n_items, m, n_items)[shown - 1], "k-", lw=0.6)
     figure.supxlabel("true rank", fontsize=12)
-    figure.supylabel("expected metric", fontsize=12)
+    figure.supylabel("contribution of a user", fontsize=12)
     return figure
 
 

@@ -18,6 +18,7 @@ from scipy.special import xlogy
 from sampled_book.chapters.corrected_movielens import one_evaluation
 from sampled_book.data.datasets import bundled_ranks
 from sampled_book.display import widgets
+from sampled_book.experiments import stretch
 from sampled_book.experiments.theory import expected_of_set
 from sampled_metrics import (
     Protocol,
@@ -34,6 +35,7 @@ from sampled_metrics import (
 
 SCRIPTS = widgets.FOLDER
 NAMES = [
+    "weight",
     "podium",
     "reversal",
     "draw",
@@ -122,6 +124,30 @@ def test_the_distribution_and_expectations_are_those_of_the_package(page, protoc
         np.testing.assert_allclose(script_values, naive.expected(ranks), rtol=1e-9, atol=1e-12)
         exact = computed(page, "value", *[(name, r, n) for r in ranks.tolist()])
         np.testing.assert_allclose(exact, metric(name)(ranks, n), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3_541, 100), (20_000, 20), (100_000, 2_000), (101, 100)])
+def test_the_metric_of_a_stretched_rank_is_that_of_the_laboratory(page, n, m):
+    ranks = np.unique([1, 2, 10, 11, *np.geomspace(1, n, 40).astype(int)])
+    for name in ("recall@10", "recall@1", "ndcg@10", "rr", "auc"):
+        cases = [(name, r, n, m) for r in ranks.tolist()]
+        curve = stretch.stretched(name, n, m, n)
+        np.testing.assert_allclose(
+            computed(page, "stretched", *cases), curve[ranks - 1], rtol=1e-12
+        )
+    for k in (1, 5, 10):
+        assert computed(page, "depth", (k, n, m)) == [
+            stretch.stretched(f"recall@{k}", n, m, n).sum()
+        ]
+
+
+def test_the_weights_name_the_depth_of_the_sampled_metric(page):
+    root = page.locator("[data-widget=weight]")
+    assert "exact Recall@354" in said(page, "weight")
+    root.locator("fieldset").get_by_text("100,000").click()
+    assert "exact Recall@10,000" in said(page, "weight")
+    root.locator("fieldset").get_by_text("AUC").click()
+    assert "exact AUC on average" in said(page, "weight")
 
 
 @pytest.fixture(scope="module")
@@ -734,7 +760,7 @@ COLOURS = """root => {
 def test_only_recommenders_have_the_colours_of_recommenders(page):
     used = {name: page.locator(f"[data-widget={name}]").evaluate(COLOURS) for name in NAMES}
     without = {name for name, number in used.items() if number == 0}
-    assert without == {"draw", "line", "reversal", "several", "table"}
+    assert without == {"draw", "line", "reversal", "several", "table", "weight"}
 
 
 def test_one_negative_is_singular(page):
