@@ -213,8 +213,8 @@ def test_the_page_states_the_shares_that_are_counted():
     left_out = chapter.left_out(("recall@10", "ndcg@10"))
     left_out = left_out[~left_out["fits"]]
     for m, label, share, decided, wrong, verdicts in rows:
-        percent = round(100 * shares[label.lower(), int(m)])
-        assert share == (f"{percent}%" if percent else "under 1%")
+        counted = shares[label.lower(), int(m)]
+        assert share == ("under 1%" if 0 < counted < 0.01 else f"{counted:.0%}")
         is_row = (left_out["metric"] == label.lower()) & (left_out["n_negatives"] == int(m))
         part = left_out[is_row]
         assert round(100 * part["called"].mean()) == int(decided)
