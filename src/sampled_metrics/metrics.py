@@ -537,3 +537,25 @@ def _named(name: str) -> Metric:
     if not separator and declared is not None and declared.cutoff == "must":
         raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
     return Metric(kind, int(parameter) if separator else None)
+
+
+#: The largest relative error of the benchmark's recommenders by the most negatives that it is for.
+DEPTH_ERRORS = {100: 0.05, 1_000: 0.08}
+
+
+def recall_depth(sampled: Metric, n_items: float, n_negatives: int) -> tuple[int, float] | None:
+    """The cut-off of the exact Recall that Recall of one item measures among uniform negatives, and
+    the largest relative error of its expectation on the benchmark.
+
+    The item at that true rank has k negatives above it on average. None for other metrics, cut-offs
+    and numbers of negatives than those that were tried there.
+
+    >>> recall_depth(metric("recall@10"), 3_541, 100), recall_depth(metric("recall@1"), 3_541, 100)
+    ((354, 0.05), None)
+    """
+    k = sampled.k if sampled.declaration.is_hit_rate and sampled.k else 0
+    if not (10 <= k <= 20 and 50 <= n_negatives <= n_items / 10):
+        return None
+    errors = (error for most, error in DEPTH_ERRORS.items() if n_negatives <= most)
+    error = next(errors, None)
+    return None if error is None else (round(k * (n_items - 1) / n_negatives), error)

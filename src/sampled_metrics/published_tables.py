@@ -20,7 +20,7 @@ from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence
 from .bounds.assumption import FEWER_USERS, assumption_name, checked_assumption
 from .bounds.averages import Averages, averages, contrasts
-from .metrics import Metric
+from .metrics import Metric, recall_depth
 from .metrics import metric as parsed
 from .printed_rows import Printed, Row
 from .protocol import Protocol
@@ -77,8 +77,9 @@ def published(
     Returns
     -------
     Published
-        Its frame has bounds for each row of the table and each metric: low and high (no
-        assumption), low_decreasing, high_decreasing, and guess. `checks`
+        Its frame has for each row of the table and each metric: depth, the cut-off of the exact
+        Recall that a printed Recall measures, where the benchmark shows how closely; bounds low
+        and high (no assumption), low_decreasing, high_decreasing; and guess. `checks`
         says which rows are possible, and `orders` which of two methods is better. For one corpus
         that all queries share: low, high, largest_error (the largest standard error over queries
         that the number allows) and what the row proves.
@@ -146,6 +147,7 @@ def _result(
     if not any(judged.row.dataset for judged in judged_rows):
         tables = [table.drop(columns="dataset") for table in tables]
     frame, orders_frame, checks = tables
+    frame["depth"] = frame["depth"].astype("Int64")
     return Published(frame, settings, tuple(notes), orders_frame, checks)
 
 
@@ -220,7 +222,10 @@ def _judged(
     by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
     for metric, metric_bounds in by_metric.items():
         line: dict[str, object] = {"dataset": row.dataset, "method": row.method}
-        line |= {"metric": metric.name, "printed": row.printed.get(metric, (np.nan,))[0]}
+        is_printed = metric in row.printed
+        line |= {"metric": metric.name, "printed": row.printed[metric][0] if is_printed else np.nan}
+        measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
+        line["depth"] = measured[0] if is_printed and measured else None
         suffixes = "", "_decreasing"
         for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
             line |= {f"low{suffix}": least, f"high{suffix}": most}

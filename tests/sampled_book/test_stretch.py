@@ -11,7 +11,8 @@ from scipy import stats
 from sampled_book.data import benchmark
 from sampled_book.experiments import reversals, stretch
 from sampled_book.reference.enumeration import exact_pmf
-from sampled_metrics import Protocol, estimators
+from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics.metrics import DEPTH_ERRORS, recall_depth
 
 from .test_reversals import TOY, every_sample
 
@@ -151,3 +152,38 @@ def test_convex_metrics_are_above_the_stretched_rank_and_below_poisson(name, mos
         assert (expected >= exact - 1e-12).all()
         assert (expected <= poisson + 1e-12).all()
         assert (poisson <= most * exact).all()
+
+
+def test_a_depth_is_printed_only_where_the_benchmark_has_a_small_error(bundled):
+    """A note of `estimate` and a column of `published` promise the error of all recommenders."""
+    sizes = {
+        name: benchmark.ranks(name)["Popular"].n_candidates.mean() for name in set(bundled["data"])
+    }
+    rows = bundled[(bundled["target"] == "stretched") & (bundled["metric"] != "auc")]
+    promised = [
+        recall_depth(metric(name), sizes[data], m)
+        for data, name, m in zip(rows["data"], rows["metric"], rows["m"], strict=True)
+    ]
+    has_depth = np.array([one is not None for one in promised])
+    limits = np.array([error for _, error in filter(None, promised)])
+    errors = rows[["low", "high"]].abs().max(axis=1)
+    assert (errors[has_depth] <= limits).all()
+    assert set(rows.loc[has_depth, "metric"]) == {"recall@10", "recall@20"}
+    assert set(rows.loc[has_depth, "m"]) == {50, 100, 500, 1_000}
+    is_recall = rows["metric"].isin(["recall@10", "recall@20"]).to_numpy()
+    assert errors[~has_depth & is_recall].max() > 0.2  # with 20 negatives
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "m", "worst"),
+    [("allrecipes", "recall@10", 800, 0.079), ("lastfm", "recall@10", 75, 0.041)],
+)
+def test_the_largest_errors_at_other_numbers_of_negatives_are_below_the_limit(data, name, m, worst):
+    """The worst of a search over eleven numbers of negatives and the cut-offs 10, 12, 15, 20."""
+    ranks = benchmark.ranks(data)
+    table = stretch.counted(ranks, (m,), [name]).set_index("target")
+    found = -table.loc["stretched", "low"]
+    _, limit = recall_depth(metric(name), ranks["Popular"].n_candidates.mean(), m)
+    assert limit == (DEPTH_ERRORS[100] if m <= 100 else DEPTH_ERRORS[1_000])
+    assert found == pytest.approx(worst, abs=5e-4)
+    assert found < limit

@@ -562,3 +562,20 @@ def test_a_table_may_have_a_row_for_each_number(tmp_path):
 def test_what_a_shared_corpus_cannot_be_is_said(cells, options, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         sm.published(shared(**cells), **options)
+
+
+def test_a_published_recall_has_the_depth_that_it_measures():
+    """Of 2,000 items 100 are drawn: ten of these are 200 of all on average."""
+    rows = table(HR_10=["0.50", "-"], NDCG_10=["0.30", "0.25"], Recall_20=["0.60", "0.55"])
+    sizes = {"n_items": 2_001, "users": 500, "replacement": False}
+    found = sm.published(rows, n_negatives=100, **sizes)
+    depths = found.frame.set_index(["method", "metric"])["depth"]
+    assert depths.dropna().to_dict() == {
+        ("A", "hit@10"): 200,
+        ("A", "recall@20"): 400,
+        ("B", "recall@20"): 400,
+    }
+    assert "depth: the published number measures" in found.summary()
+    few = sm.published(rows, n_negatives=30, **sizes)
+    assert few.frame["depth"].isna().all()
+    assert "depth" not in few.summary()

@@ -81,7 +81,8 @@ def test_tables_of_results_are_rounded_outwards(low, high, three, four):
         for text in shown_as(pair, Comparison, {"metric": "ap"}):
             assert f"\N{MINUS SIGN}{three[1]} to +{three[1]}" in text
             assert ("large sample" in text) == (not np.isnan(student))
-    paper = {"method": ["A"], "metric": ["ap"], "printed": [0.25], "low": [low], "high": [high]}
+    paper = {"method": ["A"], "metric": ["ap"], "printed": [0.25], "depth": [354]}
+    paper |= {"low": [low], "high": [high]}
     for text in shown_as(paper | {"guess": [0.25]}, Published, {}):
         assert " to ".join(end[1:] for end in four) in text
 

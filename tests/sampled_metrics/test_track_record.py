@@ -160,7 +160,7 @@ def test_a_note_says_why_there_are_no_odds_and_no_typical_ranges():
     log = log_of(users=150, shares=(0.030, 0.027))
     few = "the log has 150 users; the benchmark has 200 to 2,000"
     estimates = sm.estimate(log, ["ndcg@10", "recall@10", "auc"])
-    assert estimates.notes == (f"no typical range for ndcg@10, recall@10: {few}",)
+    assert estimates.notes[0] == f"no typical range for ndcg@10, recall@10: {few}"
     assert estimates.frame[["typical_low", "typical_high"]].isna().all(axis=None)
     assert "typical" not in estimates.shown
     assert not any(line.startswith("typical") for line in estimates.promises())

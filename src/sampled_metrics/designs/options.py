@@ -16,7 +16,7 @@ from ..log.compact import Log
 from ..log.query_values import QueryValues, query_values
 from ..log.read import read_log
 from ..log.sub_corpus import SubCorpus
-from ..metrics import Metric
+from ..metrics import Metric, recall_depth
 from ..metrics import metric as parsed
 from .sample import Sample
 from .values import ESTIMATORS, FITTED, Values
@@ -105,6 +105,27 @@ def note_on_default(values: Values, estimator: str) -> list[str]:
         return []
     prior = " without a fitted prior" if estimator == "bias-variance" else ""
     return [f"estimates are by {estimator}{prior}: {values.fits.unfit}"]
+
+
+def notes_on_depth(sample: Sample, metrics: Sequence[Metric]) -> list[str]:
+    """Which exact Recall each reported Recall measures, where the benchmark shows that it does.
+
+    There all users have one relevant item and similar numbers of candidates.
+    """
+    m, counts = int(sample.negatives[0]), sum(sample.counts.values())
+    is_alike = int(sample.items.max()) <= 3 * int(sample.items.min())
+    if not is_alike or (sample.negatives != m).any() or int(sample.relevant.max()) > 1:
+        return []
+    mean_size = float(np.average(sample.items, weights=counts))
+    notes = []
+    for metric in metrics:
+        if (measured := recall_depth(metric, mean_size, m)) is not None:
+            depth, error = measured
+            notes.append(
+                f"reported {metric.name} measures {metric.kind}@{depth} of all items, in "
+                f"expectation to within {error:.0%} on the benchmark"
+            )
+    return notes
 
 
 def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:

@@ -131,6 +131,8 @@ class UniformAnalysis(Analysis):
             f"no typical range for {', '.join(names)}: {reason}"
             for reason, names in without_record.items()
         ]
+        if self.log.protocol.uniform and self.request.record:  # not for groups of users
+            notes += options.notes_on_depth(self.sample, metrics)
         notes += options.note_on_exact_values(self.log, metrics)
         rows.sort(key=lambda row: self.sample.names.index(row.recommender))
         frame = pd.DataFrame(rows, columns=EstimateRow._fields)

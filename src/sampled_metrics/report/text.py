@@ -32,7 +32,7 @@ from .._files import FORMATS
 from .._validate import as_written, printable
 from ..bounds.assumption import FEWER_USERS
 from ..designs import track_record
-from ..metrics import Metric, metric
+from ..metrics import DEPTH_ERRORS, Metric, metric
 from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Result
 from .paragraphs import paragraphs
 
@@ -428,7 +428,10 @@ def orders_table(result: Orders) -> pd.DataFrame:
 
 def published_table(result: Published) -> pd.DataFrame:
     """The range under each assumption in one column."""
-    table, column_index = result.frame.copy(), list(result.frame).index("low")
+    table = result.frame.copy()
+    if "depth" in table and table["depth"].isna().all():
+        table = table.drop(columns="depth")
+    column_index = list(table).index("low")
     headings = {
         "": "in full" if "proves" in table else "no assumption",
         "_decreasing": "decreasing",
@@ -469,9 +472,18 @@ def published_promises(result: Published, metric_name: str | None = None) -> lis
     if "proves" in result.frame:
         return [f"{name}: {said}" for name, said in result.settings.items()]
     sizes = "all columns: assuming that each user has n_items candidates, or nearly as many"
+    words = []
+    if result.frame["depth"].notna().any():
+        errors = " or ".join(
+            f"{error:.0%} (up to {most:,} negatives)" for most, error in DEPTH_ERRORS.items()
+        )
+        words.append(
+            "depth: the published number measures the metric of all items at this cut-off, in "
+            f"expectation to within {errors} on the benchmark"
+        )
     if "assumed" not in result.settings:
-        return [sizes]
-    words = [f"decreasing: assuming {result.settings['assumed']}"]
+        return [*words, sizes]
+    words += [f"decreasing: assuming {result.settings['assumed']}"]
     words += [
         f"ranges: all ranges of a data set hold together with {confidence_of(result)} confidence, "
         "each under the assumption of its column",

@@ -375,3 +375,39 @@ def test_memory_does_not_grow_with_users_times_negatives():
     assert found.notes[0].startswith("estimates are by rank estimate: a user has 100,000 negativ")
     with pytest.raises(ValueError, match="'bias-variance' does not fit this log: a user has 100,0"):
         estimate(log, ["hit@20"], estimator="bias-variance")
+
+
+def depths(log, metrics=("recall@10", "hit@20", "recall@5", "ndcg@10"), **options):
+    notes = evaluation.estimate(log, list(metrics), identification=False, **options).notes
+    return [note.split(" of all items")[0] for note in notes if " measures " in note]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_note_says_which_exact_recall_is_measured(replacement):
+    """Among 100 of 2,000 negatives one in 20 is drawn: 10 of those above are 200 in full."""
+    users = {"user": np.arange(40), "rank": np.arange(40) % 30 + 1}
+    sizes = {"n_items": 2_001, "replacement": replacement}
+    log = read_log(pd.DataFrame(users), n_negatives=100, **sizes)
+    assert depths(log) == [
+        "reported recall@10 measures recall@200",
+        "reported hit@20 measures hit@400",
+    ]
+    several = pd.DataFrame(users | {"half": np.arange(40) % 2})
+    grouped = read_log(several, n_negatives=100, by="half", **sizes)
+    assert depths(grouped, by="half") == depths(log)
+    assert not depths(read_log(pd.DataFrame(users), n_negatives=49, **sizes))
+    assert not depths(read_log(pd.DataFrame(users), n_negatives=201, **sizes))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"n_items": [1_001, 3_004] * 20, "n_negatives": 100},  # catalogues too different
+        {"n_items": 2_001, "n_negatives": [99, 100] * 20},
+    ],
+)
+def test_users_who_are_evaluated_differently_have_no_common_depth(columns):
+    table = pd.DataFrame({"user": np.arange(40), "rank": np.arange(40) % 30 + 1} | columns)
+    assert not depths(read_log(table, replacement=False))
+    table[list(columns)] = [2_001, 100]
+    assert len(depths(read_log(table, replacement=False))) == 2
