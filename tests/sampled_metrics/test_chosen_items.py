@@ -215,18 +215,6 @@ def test_scores_of_chosen_items_become_a_log():
     assert sm.readers.from_scores(rows).equals(counts)
 
 
-def test_an_item_is_not_both_chosen_and_drawn():
-    rows, _ = scores(users=2)
-    again = rows[rows["chosen"]].head(1).assign(chosen=False)
-    with pytest.raises(ValueError, match=r"must not be drawn as a negative too, got item .* of us"):
-        sm.readers.from_scores(pd.concat([rows, again]))
-    with pytest.raises(ValueError, match=r"chosen must be 0 or 1, got 2"):
-        sm.readers.from_scores(rows.assign(chosen=2))
-    second = rows.head(1).assign(item=99)
-    with pytest.raises(ValueError, match=r"hold out one for each user"):
-        sm.readers.from_scores(pd.concat([rows, second]))
-
-
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
@@ -245,12 +233,14 @@ def test_impossible_counts_are_refused(columns, said):
         read(rows_of([0, 1], [0, 0], **columns))
 
 
-def test_a_missing_column_is_named():
-    frame = rows_of([0, 1], [0, 0])
-    with pytest.raises(ValueError, match="a column n_chosen beside n_chosen_better"):
-        read(frame.drop(columns="n_chosen"))
-    with pytest.raises(ValueError, match="a column n_chosen_better beside n_chosen"):
-        read(frame.drop(columns="n_chosen_better"))
+@pytest.mark.parametrize("missing", ["n_chosen", "n_chosen_better"])
+def test_a_missing_column_is_named(missing):
+    with pytest.raises(ValueError, match=f"a column {missing} beside n_chosen"):
+        read(rows_of([0, 1], [0, 0]).drop(columns=missing))
+
+
+SCORED = scores(users=2)[0]
+AGAIN = SCORED[SCORED["chosen"]].head(1).assign(chosen=False)
 
 
 @pytest.mark.parametrize(
@@ -259,9 +249,18 @@ def test_a_missing_column_is_named():
         (lambda log: sm.estimate(log, gamma=0.1), "gamma must be left out, got 0.1"),
         (lambda log: sm.estimate(log, estimator="naive"), "there are no corrections with chosen"),
         (lambda log: sm.compare(log, "rr", estimator="naive"), "estimator must be left out"),
+        (
+            lambda _: sm.readers.from_scores(pd.concat([SCORED, AGAIN])),
+            "must not be drawn as a negative too, got item .* of us",
+        ),
+        (lambda _: sm.readers.from_scores(SCORED.assign(chosen=2)), "chosen must be 0 or 1, got 2"),
+        (
+            lambda _: sm.readers.from_scores(pd.concat([SCORED, SCORED.head(1).assign(item=99)])),
+            "hold out one for each user",
+        ),
     ],
 )
-def test_options_of_corrections_are_refused(call, said):
+def test_what_chosen_items_exclude_is_refused(call, said):
     frames = [rows_of([0, 1], [0, 0], recommender=name) for name in "AB"]
     with pytest.raises(ValueError, match=said):
         call(read(pd.concat(frames)))

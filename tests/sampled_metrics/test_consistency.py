@@ -1,17 +1,11 @@
 """Definition 1 on the paper's toy, against brute force, and on cases small enough for a hand."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
@@ -19,7 +13,7 @@ from sampled_metrics.consistency import (
     order_by_negatives,
     sign,
 )
-from sampled_metrics.estimators import Estimator, bias_variance, naive
+from sampled_metrics.estimators import bias_variance, naive
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
 from tests.reference import exact_pmf
 
@@ -35,16 +29,14 @@ SPELLED = {1: "A > B", 0: "A = B", -1: "B > A"}
 
 
 @cache
-def expected_by_rank(name: str, n: int, m: int, replacement: bool) -> np.ndarray:
+def expected_by_rank(name, n, m, replacement):
     """The expected metric of m negatives at each true rank."""
     return naive(metric(name), Protocol(n, m, replacement=replacement)).expected(
         np.arange(1, n + 1)
     )
 
 
-def slow_orders(
-    a: list[int], b: list[int], name: str, n: int, m_max: int, replacement: bool
-) -> list[str]:
+def slow_orders(a, b, name, n, m_max, replacement):
     """Expected order at every m in 1..m_max, one after the other."""
     orders = []
     for m in range(1, m_max + 1):
@@ -62,9 +54,7 @@ def slow_orders(
     ("a", "b"),
     [([3, 60], [10, 20]), ([1, 90, 90], [12, 30, 31]), ([5, 5], [5, 5]), ([2, 7], [99, 100])],
 )
-def test_order_by_negatives_equals_trying_every_m(
-    a: list[int], b: list[int], name: str, replacement: bool
-) -> None:
+def test_order_by_negatives_equals_trying_every_m(a, b, name, replacement):
     n = 100
     protocol = Protocol(n, n - 1, replacement=replacement)
     order = order_by_negatives({"A": a, "B": b}, metric(name), protocol)
@@ -76,23 +66,14 @@ def test_order_by_negatives_equals_trying_every_m(
     assert order.right_from == (right_from[0] if right_from else None)
 
 
-rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
-
-
-@given(a=rank_lists, b=rank_lists, name=st.sampled_from(["ap", "ndcg", "recall@2"]))
-def test_order_by_negatives_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
-    order = order_by_negatives({"A": a, "B": b}, name, Protocol(40, 39))
-    assert [order.at(m) for m in range(1, 40)] == slow_orders(a, b, name, 40, 39, True)
-
-
-def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_numbers_of_negatives_are_tried(monkeypatch):
     from sampled_metrics import consistency
 
     tried = []
 
-    def counting(m: object, protocol: Protocol) -> object:
+    def counting(m, protocol):
         tried.append(protocol.n_negatives)
-        return naive(m, protocol)  # type: ignore[arg-type]
+        return naive(m, protocol)
 
     monkeypatch.setattr(consistency, "naive", counting)
     pair = {name: TOY[name] for name in "BC"}
@@ -104,7 +85,7 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["ap", "recall@2", "auc"])
-def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replacement: bool) -> None:
+def test_orders_equal_sorting_the_expected_means_at_every_m(name, replacement):
     n, m_max = 30, 29
     ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
     protocol = Protocol(n, m_max, replacement=replacement)
@@ -129,7 +110,7 @@ def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replaceme
     assert (table["order"].iloc[1:].values != table["order"].iloc[:-1].values).all()
 
 
-def test_orders_of_the_toy() -> None:
+def test_orders_of_the_toy():
     table = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
     assert table["first"].tolist() == [1, 73, 281, 438, 954]
     expected_orders = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
@@ -137,14 +118,14 @@ def test_orders_of_the_toy() -> None:
     assert table["right"].tolist() == [False] * 4 + [True]
 
 
-def test_toy_flips_where_the_order_changes() -> None:
+def test_toy_flips_where_the_order_changes():
     # Each reported flip is checked on its two sides in rational arithmetic.
     pair = {name: TOY[name] for name in "AC"}
     order = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
     (flip,) = order.flips
 
-    def difference(m: int) -> Fraction:
-        def mean(ranks: list[int]) -> Fraction:
+    def difference(m):
+        def mean(ranks):
             parts = []
             for r in ranks:
                 p = Fraction(r - 1, 9_999)
@@ -158,7 +139,7 @@ def test_toy_flips_where_the_order_changes() -> None:
     assert (order.exact, order.right_from) == ("C > A", flip)
 
 
-def test_sizes_by_instance() -> None:
+def test_sizes_by_instance():
     sizes = [100, 50, 80]
     protocol = Protocol(sizes, 49, replacement=False)
     order = order_by_negatives({"A": [1, 40, 70], "B": [20, 15, 20]}, "ap", protocol)
@@ -168,7 +149,7 @@ def test_sizes_by_instance() -> None:
         assert order.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
 
 
-def test_order_of_nearly_equal_means() -> None:
+def test_order_of_nearly_equal_means():
     assert sign(1.0, 1.0 + 1e-13) == 0
     assert sign(0.0, 0.0) == 0
     assert sign(1e-200, 0.0) == 1
@@ -187,24 +168,19 @@ def test_order_of_nearly_equal_means() -> None:
         ({"A": [0], "B": [1]}, 10, "ranks of A must be >= 1, got 0"),
     ],
 )
-def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -> None:
+def test_bad_ranks(ranks, n_items, message):
     with pytest.raises(ValueError, match=message):
-        order_by_negatives(ranks, "ap", Protocol(n_items, 5))  # type: ignore[arg-type]
+        order_by_negatives(ranks, "ap", Protocol(n_items, 5))
 
 
-def test_bad_numbers_of_negatives() -> None:
-    with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 9\], got 10"):
-        OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10)
-
-
-def slow_difference(first: list[int], second: list[int], estimator: Estimator) -> dict[float, Any]:
+def slow_difference(first, second, estimator):
     """The law of the difference of the averages, by convolving every user's own."""
-    pmf: dict[float, Any] = {0.0: Fraction(1)}
+    pmf = {0.0: Fraction(1)}
     protocol = estimator.protocol
     for direction, ranks in ((1, first), (-1, second)):
         for rank in ranks:
             rank_pmf = exact_pmf(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
-            convolved: dict[float, Any] = {}
+            convolved = {}
             for total, p in pmf.items():
                 for value, q in zip(estimator.values, rank_pmf, strict=True):
                     key = round(total + direction * float(value) / len(ranks), 12)
@@ -215,7 +191,7 @@ def slow_difference(first: list[int], second: list[int], estimator: Estimator) -
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["ap", "ndcg@2", "auc"])
-def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) -> None:
+def test_verdict_has_the_moments_of_the_whole_law(name, replacement):
     first, second = [1, 4, 7], [2, 3, 9]
     for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
         estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
@@ -230,23 +206,7 @@ def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) 
         assert pair_verdict.exact == pytest.approx(exact)
 
 
-def test_verdict_is_right_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(11)
-    users, runs = 800, 2_000
-    first, second = rng.integers(1, 200, users), rng.integers(1, 190, users)
-    protocol = Protocol(1_000, 60, replacement=False)
-    estimator = bias_variance(metric("ndcg@10"), protocol, 0.1)
-    pair_verdict = verdict(first, second, estimator)
-    a, b = (
-        estimator(protocol.draw(r, rng, size=(runs, users))).mean(axis=1) for r in (first, second)
-    )
-    right = float(np.mean(np.sign(a - b) == np.sign(pair_verdict.exact)))
-    assert 0.6 < pair_verdict.probability < 0.99
-    standard_error = np.sqrt(pair_verdict.probability * (1 - pair_verdict.probability) / runs)
-    assert right == pytest.approx(pair_verdict.probability, abs=4 * standard_error)
-
-
-def test_users_are_the_fewest_that_reach_the_level() -> None:
+def test_users_are_the_fewest_that_reach_the_level():
     # The same users, copied: the difference stays and its variance is divided.
     first, second = [3, 40, 8, 1], [5, 30, 9, 2]
     estimator = naive(metric("ap"), Protocol(100, 20))
@@ -257,7 +217,7 @@ def test_users_are_the_fewest_that_reach_the_level() -> None:
     assert verdict(first * (copies - 1), second * (copies - 1), estimator).probability < 0.9
 
 
-def test_a_verdict_without_chance_is_right_or_wrong() -> None:
+def test_a_verdict_without_chance_is_right_or_wrong():
     assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
     assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
     assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
@@ -267,12 +227,12 @@ def test_a_verdict_without_chance_is_right_or_wrong() -> None:
     assert tied_verdict.probability == 0
 
 
-def test_negatives_needed_equals_trying_every_m() -> None:
+def test_negatives_needed_equals_trying_every_m():
     first, second = [2, 30, 31, 33], [8, 9, 10, 11]
     name = metric("ndcg")
 
     @cache
-    def at(m: int) -> Verdict:
+    def at(m):
         return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
 
     for confidence in (0.5, 0.6, 0.8, 0.9):
@@ -282,9 +242,9 @@ def test_negatives_needed_equals_trying_every_m() -> None:
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -> None:
+def test_an_evaluation_that_sees_no_difference_is_not_right(replacement):
     # Up to nine negatives everything is in the sampled top ten, for both recommenders.
-    def at(m: int) -> Verdict:
+    def at(m):
         protocol = Protocol(1_000, m, replacement=replacement)
         return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
 
@@ -297,7 +257,7 @@ def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -
     assert negatives_needed(at, 1, 900, 0.5) == 10
 
 
-def test_a_permutation_of_the_users_has_no_exact_order() -> None:
+def test_a_permutation_of_the_users_has_no_exact_order():
     # The two averages differ in the last bit.
     first, second = [12, 1, 1, 4, 1, 20, 16], [1, 4, 16, 20, 12, 1, 1]
     assert metric("ap")(first).mean() != metric("ap")(second).mean()
@@ -305,17 +265,10 @@ def test_a_permutation_of_the_users_has_no_exact_order() -> None:
         verdict(first, second, naive(metric("ap"), Protocol(60, 5)))
 
 
-def test_the_default_level_is_95_percent() -> None:
-    def at(m: int) -> Verdict:
-        return verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, m)))
-
-    assert negatives_needed(at, 10, 900) == negatives_needed(at, 10, 900, 0.95)
-    assert at(100).users() == at(100).users(0.95)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda _: OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10), r"in \[1, 9\], got 10"),
         (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
         (lambda e: verdict([1, 2], [1], e), "same number of instances"),
         (lambda e: verdict([1], [61], e), "must be <= 60"),
@@ -334,7 +287,7 @@ def test_the_default_level_is_95_percent() -> None:
         (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 1, 4, 1.0), "confidence"),
     ],
 )
-def test_bad_verdicts_are_refused(call: Callable[[Estimator], object], message: str) -> None:
+def test_bad_verdicts_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(naive(metric("ap"), Protocol(60, 5)))
 

@@ -1,7 +1,5 @@
 """The naive estimator's exact expectation and variance against slower ways to get them."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product
@@ -9,10 +7,8 @@ from itertools import product
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sampled_metrics import Metric, Protocol, estimators, metric, priors
+from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics import protocol as protocol_module
 from sampled_metrics.estimators import Estimator, naive
 from tests.reference import DIGITS, digits_pmf, exact_pmf
@@ -21,7 +17,7 @@ LAWS = [True, False]
 NAMES = ["auc", "precision@2", "recall@3", "ap", "ap@2", "ndcg", "ndcg@3", "rr@2", "accuracy"]
 
 
-def digits_metric(m: Metric, sampled_rank: int, size: int) -> mp.mpf:
+def digits_metric(m, sampled_rank, size):
     """Metric of one relevant item at `sampled_rank` among `size` items, to 50 digits."""
     if m.k is not None and sampled_rank > m.k:
         return mp.mpf(0)
@@ -37,7 +33,7 @@ def digits_metric(m: Metric, sampled_rank: int, size: int) -> mp.mpf:
 
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", NAMES)
-def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
+def test_moments_equal_the_rational_sum(name, replacement):
     n, m = 11, 4
     estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
     values = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
@@ -56,7 +52,7 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", ["auc", "recall@10", "ap", "ap@10", "ndcg", "ndcg@10"])
 @pytest.mark.parametrize(("n", "m"), [(1_001, 100), (10**6, 100), (10**9, 300)])
-def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement: bool) -> None:
+def test_expectation_against_fifty_digits(name, n, m, replacement):
     estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
     for rank in (1, 2, n // 2, n - 1, n):
         with mp.workdps(DIGITS):
@@ -80,7 +76,7 @@ def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement
         if replacement or m < n
     ],
 )
-def test_average_precision_at_extremes(n: int, m: int, replacement: bool) -> None:
+def test_average_precision_at_extremes(n, m, replacement):
     protocol = Protocol(n, m, replacement=replacement)
     for rank in sorted({1, 2, 3, n // 100 + 1, n // 2 + 1, n - 1, n}):
         with mp.workdps(DIGITS):
@@ -94,38 +90,8 @@ def test_average_precision_at_extremes(n: int, m: int, replacement: bool) -> Non
         assert relative == pytest.approx(1, rel=1e-13, abs=0), rank
 
 
-@given(
-    n=st.integers(2, 10**9),
-    m=st.integers(1, 60),
-    where=st.floats(0, 1),
-    name=st.sampled_from(NAMES),
-    replacement=st.booleans(),
-)
-def test_expectation_is_within_the_values(
-    n: int, m: int, where: float, name: str, replacement: bool
-) -> None:
-    protocol = Protocol(n, min(m, n - 1), replacement=replacement)
-    rank = 1 + round(where * (n - 1))
-    estimator = naive(metric(name), protocol)
-    slack = 1e-12
-    low, high = estimator.values.min() - slack, estimator.values.max() + slack
-    assert low <= float(estimator.expected(rank)) <= high
-    # A variance cannot exceed what values at the two ends would give (Popoviciu).
-    assert 0 <= float(estimator.variance(rank)) <= (high - low) ** 2 / 4 + slack
-
-
-@given(n=st.integers(3, 10**6), name=st.sampled_from(NAMES), replacement=st.booleans())
-def test_one_negative_makes_every_metric_affine(n: int, name: str, replacement: bool) -> None:
-    # krichene2020, section 4.4.4.
-    ranks = np.unique(np.linspace(1, n, 7).astype(int))
-    best, second = metric(name).vector(2)
-    affine = ranks * (second - best) / (n - 1) + (n * best - second) / (n - 1)
-    expected = naive(metric(name), Protocol(n, 1, replacement=replacement)).expected(ranks)
-    assert expected == pytest.approx(affine, rel=1e-12, abs=1e-12)
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_sampling_everything_is_exact(name: str) -> None:
+def test_sampling_everything_is_exact(name):
     n = 30
     ranks = np.arange(1, n + 1)
     estimator = naive(metric(name), Protocol(n, n - 1, replacement=False))
@@ -135,7 +101,7 @@ def test_sampling_everything_is_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("replacement", LAWS)
-def test_auc_is_unbiased(replacement: bool) -> None:
+def test_auc_is_unbiased(replacement):
     ranks = np.array([1, 2, 500, 10**9])
     estimator = naive(metric("auc"), Protocol(10**9, 100, replacement=replacement))
     assert np.array_equal(estimator.bias(ranks), np.zeros(4))
@@ -146,7 +112,7 @@ def test_auc_is_unbiased(replacement: bool) -> None:
 
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", ["ap", "rr", "ap@200", "ap@81", "ap@80", "rr@80"])
-def test_average_precision_closed_form_equals_the_sum(name: str, replacement: bool) -> None:
+def test_average_precision_closed_form_equals_the_sum(name, replacement):
     protocol = Protocol(5_000, 80, replacement=replacement, n_relevant=3)
     estimator = naive(metric(name), protocol)
     ranks = np.array([1, 2, 7, 100, 2_500, 4_998])
@@ -157,23 +123,13 @@ def test_average_precision_closed_form_equals_the_sum(name: str, replacement: bo
     assert estimator.expected(ranks[1:], position=2).shape == (5,)
 
 
-def test_the_bias_is_that_of_the_position() -> None:
+def test_the_bias_is_that_of_the_position():
     estimator = naive(metric("ap"), Protocol(50, 9, n_relevant=3))
     bias = float(estimator.expected(20, position=2)) - 2 / 20 / 3
     assert float(estimator.bias(20, position=2)) == pytest.approx(bias, rel=1e-12)
 
 
-def test_simulation_confirms_expectation_and_variance() -> None:
-    protocol = Protocol(1_000, 50, replacement=False)
-    estimator = naive(metric("ndcg@10"), protocol)
-    rank, repeats = 60, 200_000
-    drawn = estimator(protocol.draw(rank, np.random.default_rng(30), size=repeats))
-    spread = math.sqrt(float(estimator.variance(rank)) / repeats)
-    assert drawn.mean() == pytest.approx(float(estimator.expected(rank)), abs=4 * spread)
-    assert drawn.var() == pytest.approx(float(estimator.variance(rank)), rel=0.02)
-
-
-def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_the_result(monkeypatch):
     sizes, ranks = np.arange(500, 530), np.arange(1, 31) * 16
     estimator = naive(metric("ndcg"), Protocol(sizes, 40))
     moments = estimator.expected(ranks), estimator.variance(ranks)
@@ -182,7 +138,7 @@ def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     assert estimator.variance(ranks) == pytest.approx(moments[1], rel=1e-14)
 
 
-def test_shapes() -> None:
+def test_shapes():
     estimator = naive(metric("ndcg@5"), Protocol(100, 9))
     assert estimator.expected([[1, 2, 3], [4, 5, 6]]).shape == (2, 3)
     assert estimator.expected(7).shape == ()
@@ -195,7 +151,7 @@ def test_shapes() -> None:
     assert several([3, 4], position=3) == pytest.approx([1 / 3, 3 / 4 / 3])
 
 
-def test_any_vector_is_an_estimator() -> None:
+def test_any_vector_is_an_estimator():
     protocol = Protocol(1_000, 2)
     always_one = Estimator(metric("ap"), protocol, np.ones(3))
     assert always_one.expected([1, 500]).tolist() == [1.0, 1.0]
@@ -205,21 +161,7 @@ def test_any_vector_is_an_estimator() -> None:
         Estimator(metric("ap"), protocol, np.ones(2))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda value: Protocol(1_000, 2, replacement=value),
-        lambda value: estimators.rank_estimate("ap", Protocol(1_000, 2), value),
-        lambda value: estimators.bias_variance("ap", Protocol(1_000, 2), value),
-        lambda value: priors.maximum_entropy([1, 2, 3], Protocol(50, 2), value),
-    ],
-)
-def test_a_long_value_is_cut_in_an_error(call) -> None:
-    with pytest.raises(ValueError, match=r"got '9{56}\.\.\.$"):
-        call("9" * 1_000)
-
-
-def test_values_given_cannot_be_changed_from_outside() -> None:
+def test_values_given_cannot_be_changed_from_outside():
     values = np.ones(3)
     estimator = Estimator(metric("ap"), Protocol(1_000, 2), values)
     values[0] = 2
@@ -229,30 +171,28 @@ def test_values_given_cannot_be_changed_from_outside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sampled", "message"),
+    ("call", "message"),
     [
-        (0, "sampled_ranks must be >= 1, got 0"),
-        (11, "sampled_ranks must be <= 10, got 11"),
-        (1.5, "sampled_ranks must be whole numbers >= 1, got 1.5"),
+        (lambda e: e(0), "sampled_ranks must be >= 1, got 0"),
+        (lambda e: e(11), "sampled_ranks must be <= 10, got 11"),
+        (lambda e: e(1.5), "sampled_ranks must be whole numbers >= 1, got 1.5"),
+        *[
+            (lambda e, name=name, bad=bad: getattr(e, name)(*bad), message)
+            for name in ("expected", "variance", "bias")
+            for bad, message in (
+                (([1, 101],), "rank must be <= 100, got 101"),
+                ((math.nan,), "rank must be whole numbers >= 1, got nan"),
+                ((3, 2), r"position must be .*1.*, got 2"),
+            )
+        ],
     ],
 )
-def test_bad_sampled_ranks(sampled: float, message: str) -> None:
+def test_bad_ranks(call, message):
     with pytest.raises(ValueError, match=message):
-        naive(metric("ap"), Protocol(100, 9))(sampled)
+        call(naive(metric("ap"), Protocol(100, 9)))
 
 
-@pytest.mark.parametrize("method", ["expected", "variance", "bias"])
-def test_bad_true_ranks(method: str) -> None:
-    estimator = naive(metric("auc"), Protocol(100, 9))
-    with pytest.raises(ValueError, match="rank must be <= 100, got 101"):
-        getattr(estimator, method)([1, 101])
-    with pytest.raises(ValueError, match="rank must be whole numbers >= 1, got nan"):
-        getattr(estimator, method)(math.nan)
-    with pytest.raises(ValueError, match=r"position must be .*1.*, got 2"):
-        getattr(estimator, method)(3, position=2)
-
-
-def test_estimators_are_equal_if_they_say_the_same() -> None:
+def test_estimators_are_equal_if_they_say_the_same():
     protocol = Protocol([50, 60], 2)
     first, second = (Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "own") for _ in range(2))
     assert first == second

@@ -194,62 +194,6 @@ def test_covariance_is_the_inverse_of_the_joint_information():
     np.testing.assert_allclose(covariance, slopes @ of_theta @ slopes.T + of_users, rtol=1e-5)
 
 
-def drawn_from_the_prior(rng, prior, items, m, n_users, recommenders, replacement):
-    """Counts of a log whose distributions the prior drew, and its exact values of NDCG@10."""
-    cells, values = Cells(items), metric("ndcg@10").vector(items)
-    shared = rng.multivariate_normal(np.zeros(6), prior.between)
-    own = rng.multivariate_normal(np.zeros(6), prior.within, size=recommenders)
-    users, exact = {}, []
-    for i, mass in enumerate(cells.masses(prior.mean + shared + own)):
-        cell = rng.choice(mass.size, n_users, p=mass)
-        rank = rng.integers(cells.first[cell], cells.last[cell] + 1)
-        exact.append(values[rank - 1].mean())
-        if replacement:
-            better = rng.binomial(m, (rank - 1) / (items - 1))
-        else:
-            better = rng.hypergeometric(rank - 1, items - rank, m)
-        users[str(i)] = np.bincount(better, minlength=m + 1).astype(float)
-    same = np.ones(m + 1, dtype=np.int64)
-    kinds = np.arange(m + 1), 0 * same, m * same, items * same
-    return counted(users, *kinds, replacement), np.array(exact)
-
-
-@pytest.mark.simulation
-def test_errors_are_what_the_model_says():
-    """Of logs that the prior draws, 1.96 errors around estimates and differences hold 95%."""
-    prior, rng = learned_prior.learned(), np.random.default_rng(7)
-    holds, pairs_hold, logs = [], [], []
-    for number in range(300):
-        counts, exact = drawn_from_the_prior(rng, prior, 5_000, 100, 2_000, 3, number % 2 == 0)
-        values, covariance = fit(counts, prior).logarithms(metric("ndcg@10"))
-        known = exact > 5 / 2_000  # the normal approximation of a logarithm
-        errors = values - np.log(np.maximum(exact, 1e-9))
-        own = np.sqrt(np.diag(covariance))
-        holds += [*(np.abs(errors) <= 1.96 * own)[known]]
-        logs += [*errors[known]]
-        if known[:2].all():
-            variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
-            pairs_hold.append(abs(errors[0] - errors[1]) <= 1.96 * np.sqrt(variance))
-    assert 0.92 <= np.mean(holds) <= 0.98
-    assert 0.92 <= np.mean(pairs_hold) <= 0.98
-    assert abs(np.mean(logs)) < 0.05
-
-
-def test_order_of_recommenders_and_of_rows_does_not_matter():
-    users, *columns, replacement = a_log(8)
-    prior = learned_prior.learned()
-    values, covariance = fit(counted(users, *columns, replacement), prior).logarithms(
-        metric("recall@10")
-    )
-    order = np.random.default_rng(9).permutation(200)
-    turned = {name: users[name][order] for name in ["R2", "R0", "R1"]}
-    new_values, new_covariance = fit(
-        counted(turned, *(column[order] for column in columns), replacement), prior
-    ).logarithms(metric("recall@10"))
-    np.testing.assert_allclose(new_values, values[[2, 0, 1]], rtol=1e-9)
-    np.testing.assert_allclose(new_covariance, covariance[np.ix_([2, 0, 1], [2, 0, 1])], rtol=1e-9)
-
-
 @pytest.mark.parametrize("items", [50, 5_000_000])
 @pytest.mark.parametrize("m", [2, 40])
 @pytest.mark.parametrize("all_at", ["first", "last", "anywhere"])
@@ -274,13 +218,3 @@ def test_odd_logs_get_an_estimate_with_an_error(items, m, all_at, replacement):
         assert np.isneginf(values[0]) == is_zero
         assert (covariance[0, 0] == 0) == (is_one or is_zero)
         assert np.isfinite(covariance[0, 0])
-
-
-def test_many_users_cost_nothing_and_many_negatives_little():
-    """A fit works on counts: doubling every user doubles them."""
-    users, *columns, replacement = a_log(10, m=range(60, 140))
-    counts = counted(users, *columns, replacement)
-    assert counts.group.max() >= 60
-    many = counted({name: 1e6 * part for name, part in users.items()}, *columns, replacement)
-    np.testing.assert_allclose(many.users, 1e6 * counts.users)
-    assert np.array_equal(many.likelihood, counts.likelihood)

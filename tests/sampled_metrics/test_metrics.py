@@ -1,11 +1,8 @@
 """The metrics against the paper's definitions, written out slowly, and against scikit-learn."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +11,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from sampled_metrics import Metric, metric
-from sampled_metrics.cli import main
-from sampled_metrics.metrics import DECLARED
 
 pytestmark = pytest.mark.words
 
@@ -36,12 +31,12 @@ NAMES = [
 ]
 
 
-def slow(name: str, ranks: set[int], n: int) -> float:
+def slow(name, ranks, n):
     """krichene2020, eqs 2-6, as sums over every position of the list."""
     kind, _, parameter = name.partition("@")
     k = int(parameter) if parameter else n
 
-    def precision(i: int) -> float:
+    def precision(i):
         return sum(r <= i for r in ranks) / i
 
     if kind == "auc":
@@ -75,7 +70,7 @@ ranked_lists = st.integers(3, 30).flatmap(
 @pytest.mark.some(6)
 @pytest.mark.parametrize("name", NAMES)
 @given(case=ranked_lists)
-def test_set_equals_the_definition(name: str, case: tuple[int, set[int]]) -> None:
+def test_set_equals_the_definition(name, case):
     n, ranks = case
     assert metric(name).of_set(list(ranks), n_items=n) == pytest.approx(
         slow(name, ranks, n), rel=1e-13, abs=1e-15
@@ -83,7 +78,7 @@ def test_set_equals_the_definition(name: str, case: tuple[int, set[int]]) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_item_equals_the_set_of_it(name: str) -> None:
+def test_one_item_equals_the_set_of_it(name):
     m = metric(name)
     vector = m.vector(12)
     assert vector == pytest.approx([m.of_set([r], n_items=12) for r in range(1, 13)], abs=0)
@@ -91,7 +86,7 @@ def test_one_item_equals_the_set_of_it(name: str) -> None:
 
 
 @given(case=ranked_lists)
-def test_scikit_learn_agrees(case: tuple[int, set[int]]) -> None:
+def test_scikit_learn_agrees(case):
     n, ranks = case
     truth = np.array([[i in ranks for i in range(1, n + 1)]], dtype=int)
     scores = -np.arange(1.0, n + 1)[np.newaxis]
@@ -102,7 +97,7 @@ def test_scikit_learn_agrees(case: tuple[int, set[int]]) -> None:
     assert values["ndcg@4"] == pytest.approx(ndcg_score(truth, scores, k=4), rel=1e-12, abs=1e-15)
 
 
-def test_hand_computed_values() -> None:
+def test_hand_computed_values():
     # krichene2020, eqs 7-13: rank 3 of 5.
     values = {name: float(metric(name)(3, n_items=5)) for name in NAMES}
     assert values["auc"] == 0.5
@@ -117,26 +112,10 @@ def test_hand_computed_values() -> None:
     assert metric("ap").of_set([5, 3]) == pytest.approx(float(Fraction(11, 30)), rel=1e-15)
 
 
-def test_reductions_for_one_relevant_item() -> None:
-    ranks = np.arange(1, 40)
-    assert np.array_equal(metric("rr")(ranks), metric("ap")(ranks))
-    assert np.array_equal(metric("hit@7")(ranks), metric("recall@7")(ranks))
-    assert np.array_equal(metric("accuracy")(ranks), metric("recall@1")(ranks))
-    assert np.array_equal(metric("accuracy")(ranks), metric("precision@1")(ranks))
-
-
-def test_per_instance_catalogue_sizes() -> None:
+def test_per_instance_catalogue_sizes():
     auc = metric("auc")([2, 2], n_items=[3, 11])
     assert auc.tolist() == [0.5, 0.9]
     assert metric("auc")([1, 2, 3], n_items=[[3], [5]]).shape == (2, 3)
-
-
-def test_ten_million_ranks_in_one_call() -> None:
-    ranks = np.random.default_rng(0).integers(1, 10_001, 10_000_000)
-    values = metric("ndcg@10")(ranks, n_items=10_000)
-    hits = np.bincount(ranks, minlength=11)[1:11]
-    expected = float(np.sum(hits / np.log2(np.arange(2, 12))))
-    assert float(values.sum()) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +127,7 @@ def test_ten_million_ranks_in_one_call() -> None:
         ("Recall @ 010", "recall@10"),
     ],
 )
-def test_names_parse_in_any_case(given_name: str, canonical: str) -> None:
+def test_names_parse_in_any_case(given_name, canonical):
     assert metric(given_name).name == canonical
     assert metric(metric(given_name).name) == metric(given_name)
 
@@ -168,12 +147,12 @@ FROM_LIBRARIES = {
 }
 
 
-def in_the_top(ranks: list[int], k: int) -> list[int]:
+def in_the_top(ranks, k):
     return [rank for rank in ranks if rank <= k]
 
 
 @pytest.mark.parametrize("library", FROM_LIBRARIES)
-def test_names_of_libraries_mean_what_they_mean_there(library: str) -> None:
+def test_names_of_libraries_mean_what_they_mean_there(library):
     names = FROM_LIBRARIES[library].split()
     for ranks in ([3], [11], [2, 7], [4, 30, 31], [10, 12]):
         top = in_the_top(ranks, 10)
@@ -190,7 +169,7 @@ def test_names_of_libraries_mean_what_they_mean_there(library: str) -> None:
         assert ndcg == pytest.approx(sum(1 / math.log2(r + 1) for r in top) / ideal)
 
 
-def test_denominators_where_libraries_differ() -> None:
+def test_denominators_where_libraries_differ():
     """More relevant items than places, k = 3.
 
     RecBole's ``MAP`` and ``NDCG`` (recbole/evaluator/metrics.py) take min(R, k) items, and so does
@@ -214,12 +193,6 @@ def test_denominators_where_libraries_differ() -> None:
     # The best of several decides hit rate and reciprocal rank, not the sum over them.
     assert metric("hr@3").of_set(ranks) == metric("mrr").of_set(ranks) == 1
     assert metric("recall@3").of_set(ranks) == 0.5
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_and_labels_round_trip(name: str) -> None:
-    assert metric(name).name == name
-    assert metric(metric(name).label) == metric(name)
 
 
 @pytest.mark.parametrize(
@@ -247,18 +220,32 @@ def test_names_and_labels_round_trip(name: str) -> None:
         (10, "metric must be a name such as 'ndcg@10', got 10"),
     ],
 )
-def test_bad_names(name: str, message: str) -> None:
+def test_bad_names(name, message):
     with pytest.raises(ValueError, match=_exactly_from(message)):
         metric(name)
 
 
-def test_a_metric_made_by_hand_is_checked() -> None:
-    with pytest.raises(ValueError, match="k must be a whole number >= 1, got 0"):
-        Metric("ndcg", 0)
-    with pytest.raises(ValueError, match="metric 'recall' needs a cut-off"):
-        Metric("recall")
-    with pytest.raises(ValueError, match="metric 'hr' is unknown: did you mean 'hit'"):
-        Metric("hr", 10)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Metric("ndcg", 0), "k must be a whole number >= 1, got 0"),
+        (lambda: Metric("recall"), "metric 'recall' needs a cut-off"),
+        (lambda: Metric("hr", 10), "metric 'hr' is unknown: did you mean 'hit'"),
+        (lambda: metric("ap").of_set([], 10), "ranks must be a non-empty list of ranks"),
+        (lambda: metric("ap").of_set([[1, 2]], 10), "ranks must be a non-empty list of ranks"),
+        (lambda: metric("ap").of_set([3, 3], 10), "ranks must be distinct, got 3 more than once"),
+        (lambda: metric("ap").of_set([0, 3], 10), "ranks must be >= 1, got 0"),
+        (lambda: metric("ap").of_set([2, 11], 10), "rank must be <= 10, got 11"),
+        (lambda: metric("auc").of_set([1, 2], n_items=2), "n_items must be >= 3, got 2"),
+        (lambda: metric("ap").term(5, 3, 2), "position must be <= 2, got 3"),
+        (lambda: metric("ap").term([1, 4], 2, 2), "rank must be >= position, got rank 1 for pos"),
+        # The best of two relevant items cannot be last.
+        (lambda: metric("ap").term(10, 1, 2, n_items=10), "rank must be <= 9, got 10"),
+    ],
+)
+def test_bad_calls(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -279,53 +266,11 @@ def test_a_metric_made_by_hand_is_checked() -> None:
         (1, None, "n_items is needed by auc, got None"),
     ],
 )
-def test_bad_ranks(ranks: object, n_items: object, message: str) -> None:
+def test_bad_ranks(ranks, n_items, message):
     with pytest.raises(ValueError, match=message):
-        metric("auc")(ranks, n_items=n_items)  # type: ignore[arg-type]
+        metric("auc")(ranks, n_items=n_items)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "message"),
-    [
-        ([], "ranks must be a non-empty list of ranks"),
-        ([[1, 2]], "ranks must be a non-empty list of ranks"),
-        ([3, 3], "ranks must be distinct, got 3 more than once"),
-        ([0, 3], "ranks must be >= 1, got 0"),
-        ([2, 11], "rank must be <= 10, got 11"),
-    ],
-)
-def test_bad_sets(ranks: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        metric("ap").of_set(ranks, n_items=10)
-
-
-def test_a_set_must_leave_an_irrelevant_item() -> None:
-    with pytest.raises(ValueError, match="n_items must be >= 3, got 2"):
-        metric("auc").of_set([1, 2], n_items=2)
-
-
-def test_term_checks_position() -> None:
-    with pytest.raises(ValueError, match="position must be <= 2, got 3"):
-        metric("ap").term(5, position=3, n_relevant=2)
-    with pytest.raises(ValueError, match="rank must be >= position, got rank 1 for position 2"):
-        metric("ap").term([1, 4], position=2, n_relevant=2)
-    # The best of two relevant items cannot be last.
-    with pytest.raises(ValueError, match="rank must be <= 9, got 10"):
-        metric("ap").term(10, position=1, n_relevant=2, n_items=10)
-
-
-@pytest.mark.parametrize("kind", DECLARED)
-def test_the_docs_list_every_declared_metric(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    notation = (Path(__file__).parents[2] / "book/notation.md").read_text(encoding="utf-8")
-    assert main(["estimate", "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert DECLARED[kind].meaning in shown
-    for spelling in DECLARED[kind].spellings(kind):
-        assert f'"{spelling}"' in (metric.__doc__ or "")
-        assert f'`"{spelling}"`' in notation
-        assert spelling in shown
-
-
-def _exactly_from(message: str) -> str:
+def _exactly_from(message):
     """A pattern that matches `message` from its start, literally."""
     return "^" + re.escape(message)

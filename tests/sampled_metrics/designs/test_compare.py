@@ -198,11 +198,6 @@ def test_equal_recommenders_have_no_verdict(of):
         assert ": undecided. This log can detect" in comparison.sentences[0]
 
 
-def test_users_must_be_the_same():
-    with pytest.raises(ValueError, match="A and B differ in 1, such as 2"):
-        compare(two([1, 2, 3], [1, 2]), "ap")
-
-
 @pytest.mark.parametrize("n_relevant", [1, 2])
 @pytest.mark.parametrize("kind", ["recall", "precision", "rr", "ap", "ndcg", "hit"])
 def test_with_replacement_unbiased_values_are_linear_or_there_is_one_irrelevant_item(
