@@ -45,12 +45,22 @@ def test_what_the_start_page_types(bundled):
     is_cell = (bundled["metric"] == "ndcg@10") & (bundled["m"] == 100)
     rows = bundled[is_cell & (bundled["estimator"] == "naive")]
     pairs, recommenders = rows["pairs"].sum(), rows["recommenders"].sum()
-    assert f"{pairs:,} pairs of {recommenders} tuned recommenders" in page
+    assert chapter.texts(bundled)["mislead-count"] == f"{pairs:,}"
+    assert f"pairs of {recommenders} tuned recommenders" in page
+    for (name, m), cell in bundled[bundled["estimator"] == "naive"].groupby(["metric", "m"]):
+        if m == 100 and name in ("ndcg@10", "recall@10"):
+            by_source = (cell["reversed"] / cell["pairs"]).groupby(cell["group"]).mean()
+            assert f"{by_source.min():.0%} to {by_source.max():.0%}" in page
+    assert page.count("Recall@354") == 1  # elsewhere it is glued
+
+
+def test_what_decide_types_of_one_evaluation():
+    page = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
     once = chapter.one_evaluation(evidence.bundled("pairs"))
     one, other = (once[f"{name}, one evaluation"] for name in ("NDCG@10", "Recall@10"))
-    assert f"has {one.iloc[0]:.1%} of pairs in the wrong order on NDCG@10 as reported, and" in page
-    assert f"{one.iloc[-1]:.1%} as corrected; on Recall@10 {other.iloc[0]:.1%} and" in page
-    assert f"and {other.iloc[-1]:.1%}." in page
+    words = f"one evaluation has {one.iloc[-1]:.1%} in the wrong order as corrected and"
+    words += f" {one.iloc[0]:.1%} as reported; on Recall@10 {other.iloc[-1]:.1%} and"
+    assert f"{words} {other.iloc[0]:.1%}" in page
 
 
 def test_the_sentence_that_is_quoted(bundled):

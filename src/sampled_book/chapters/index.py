@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from sampled_metrics import Metric
+from sampled_metrics import Metric, metric
+from sampled_metrics.metrics import recall_depth
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..display.tables import Frame
+from ..display.tables import Frame, Texts
 from .inconsistency import averaged
 
 
@@ -36,3 +37,24 @@ def opening(
     curves = pd.DataFrame.from_dict({m: expected(m) for m in sorted(sizes)}, orient="index")
     crossed = expected(right)
     return curves, exact, (right, (crossed["X"] + crossed["Z"]) / 2)
+
+
+def depth_texts(
+    intervals: Mapping[str, RankIntervals], expected: Frame, exact: Mapping[str, float], m: int
+) -> Texts:
+    """What the page says of sampled Recall@10, and of exact Recall at the depth that it measures.
+
+    >>> from sampled_book.data import datasets
+    >>> ranks = datasets.bundled_ranks()
+    >>> expected, exact, _ = opening(ranks, "recall@10", 100)
+    >>> depth_texts(ranks, expected, exact, 100)["deep"]
+    '67.8, 57.5 and 55.4'
+    """
+    n_items = float(next(iter(intervals.values())).n_candidates.mean())
+    depth, _ = recall_depth(metric("recall@10"), n_items, m) or (0, 0.0)
+    deep = [100 * float(each.evaluate(f"recall@{depth}").mean()) for each in intervals.values()]
+    found = {"items": f"{n_items:,.0f}", "depth": f"{depth}"}
+    for key, values in (("sampled", expected.loc[m, [*intervals]]), ("deep", deep)):
+        x, y, z = (f"{value:.1f}" for value in values)
+        found[key] = f"{x}, {y} and {z}"
+    return found | {f"exact-{name}": f"{value:.1f}" for name, value in exact.items()}
