@@ -1,7 +1,6 @@
 """Writers leave every other file in the folder alone, whatever it is called."""
 
 import secrets
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,9 +33,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("output", WRITERS)
-def test_a_file_called_like_an_unfinished_output_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
-) -> None:
+def test_a_file_called_like_an_unfinished_output_is_left_alone(tmp_path, monkeypatch, output):
     monkeypatch.setattr("os.getpid", lambda: 77)
     names = iter(["taken", "taken", "free", "more", "most"])
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(names))
@@ -50,7 +47,7 @@ def test_a_file_called_like_an_unfinished_output_is_left_alone(
 
 
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
-def test_what_fails_leaves_what_was_there(tmp_path: Path, problem: type[BaseException]) -> None:
+def test_what_fails_leaves_what_was_there(tmp_path, problem):
     (tmp_path / "out").write_text("before")
 
     def fail(part):
@@ -62,7 +59,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path, problem: type[BaseExce
     assert contents(tmp_path) == {"out": b"before"}
 
 
-def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path):
     usual, real, link = tmp_path / "usual", tmp_path / "real", tmp_path / "link"
     usual.touch()
     link.symlink_to(real)
@@ -73,9 +70,7 @@ def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path: P
     assert real.stat().st_mode == usual.stat().st_mode
 
 
-def test_a_folder_called_like_an_unfinished_example_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_called_like_an_unfinished_example_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("os.getpid", lambda: 77)
     user_file = tmp_path / ".toy.77.part" / "kept"
     user_file.parent.mkdir()

@@ -327,31 +327,6 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
         assert (((low <= 0) & (high >= 0)) | decided).all(), stdout
 
 
-@given(
-    st.sampled_from(["estimate", "compare", "plan", "audit", "rank"]),
-    st.lists(
-        st.sampled_from(
-            ["--n-items", "--n-negatives", "--metric", "--metrics", "--confidence", "--users",
-             "--estimator", "--format", "-o", "--from", "bundled", "--no-replacement", "--quiet",
-             "auc", "ndcg@0", "ndcg@10", "naive", "0", "1", "-5", "1e9", "nan", "0.95", "csv", "",
-             "no/such/file", ".", "\x00", "--help", "--versio", "--report"]
-        ),
-        max_size=6,
-    ),
-)  # fmt: skip
-def test_any_words_after_a_command_end_in_order(command, words):
-    if command == "plan" and "bundled" in words:  # long, and covered by the tests of the command
-        return
-    with folder() as working_folder:
-        quick = QUICK[:2] if command == "estimate" else []
-        status, stdout, stderr = run(command, *words, *quick)
-        assert status in (0, 2)
-        assert "Traceback" not in stdout + stderr
-        assert not [path for path in working_folder.iterdir() if path.name.endswith(".part")]
-        if status == 2:
-            assert stderr.splitlines()[-1].count("error: ") == 1
-
-
 AUDITED = ["user", "item", "score", "Item"]
 
 
@@ -360,23 +335,6 @@ def test_audit_takes_any_text(negatives, positives, n_items):
     with folder(negatives_csv=negatives.encode(), positives_csv=positives.encode()):
         check("audit", "negatives.csv", "--n-items", n_items)
         check("audit", "negatives.csv", "--n-items", n_items, "--positives", "positives.csv")
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), min_size=1, max_size=30),
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), max_size=30),
-    st.sampled_from([8, 9, 1000, 10**9]),
-    st.booleans(),
-)
-def test_every_finding_of_an_audit_is_a_number(negatives, positives, n_items, replacement):
-    files = [pd.DataFrame(rows, columns=["user", "item"]) for rows in (negatives, positives)]
-    contents = [frame.to_csv(index=False).encode() for frame in files]
-    options = ["--replacement"] if replacement else []
-    with folder(negatives_csv=contents[0], positives_csv=contents[1]):
-        given = ["--positives", "positives.csv"] if positives else []
-        table = check("audit", "negatives.csv", "--n-items", str(n_items), *given, *options)
-    if table is not None:
-        assert table["p_value"].between(0, 1).all()
 
 
 def saved(save, *arguments):

@@ -1,7 +1,6 @@
 """Exit statuses for continuous integration: better, worse, unknown, and alarms."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ FLAGS = ["--n-items", "480", "--n-negatives", "50", "--no-replacement", "--metri
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gate") / "toy"
     write_example(folder)
     return folder
@@ -27,16 +26,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("old", "new", "verdict", "status"),
     [("old", "new", "better", 0), ("new", "old", "worse", 1), ("new", "new", "undecided", 3)],
 )
-def test_the_exit_status_is_the_verdict(
-    toy: Path, old: str, new: str, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_status_is_the_verdict(toy, old, new, verdict, status, capsys):
     files = [str(toy / f"{name}.csv") for name in (old, new)]
     assert gate(*files, "ndcg@10", **SIZES)[0] == verdict
     assert main(["gate", *files, *FLAGS]) == status
     assert "on NDCG@10" in capsys.readouterr().out
 
 
-def test_it_says_what_compare_says_of_one_log(toy: Path) -> None:
+def test_it_says_what_compare_says_of_one_log(toy):
     _, found = gate(toy / "old.csv", toy / "new.csv", "auc", **SIZES)
     whole = pd.read_csv(toy / "log.csv").replace({"recommender": {"B": "old", "A": "new"}})
     whole = whole.sort_values("recommender", ascending=False, kind="stable")
@@ -44,9 +41,7 @@ def test_it_says_what_compare_says_of_one_log(toy: Path) -> None:
     pd.testing.assert_frame_equal(found.frame, expected.frame)
 
 
-def test_the_lead_of_a_track_record_decides_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_lead_of_a_track_record_decides_nothing(tmp_path, capsys):
     """Two versions of one model, of which the record says that the new one is probably better."""
     rng, n, m, users = np.random.default_rng(7), 3706, 100, 6000
     ranks = np.clip(np.ceil(np.exp(rng.normal(5.0, 1.7, users))).astype(int), 1, n)
@@ -79,9 +74,7 @@ def test_the_lead_of_a_track_record_decides_nothing(
         (-0.35, 0.1, 1),
     ],
 )
-def test_values_by_query_with_and_without_a_margin(
-    shift: float, margin: float | None, status: int, tmp_path: Path
-) -> None:
+def test_values_by_query_with_and_without_a_margin(shift, margin, status, tmp_path):
     rng = np.random.default_rng(3)
     values = rng.uniform(0.4, 0.6, 60)
     for name, column in (("old", values), ("new", values + shift + rng.normal(0, 0.02, 60))):
@@ -91,7 +84,7 @@ def test_values_by_query_with_and_without_a_margin(
     assert main(command + ([] if margin is None else ["--margin", str(margin)])) == status
 
 
-def test_runs_over_the_whole_corpus(tmp_path: Path) -> None:
+def test_runs_over_the_whole_corpus(tmp_path):
     """The new run lists every relevant document, the old one none: recall@3 rises from 0 to 1."""
     for name, found in (("old", "x"), ("new", "gold")):
         lines = [f"q{q} Q0 {found}{q} 1 1.0 {name}\n" for q in range(40)]
@@ -118,25 +111,21 @@ def test_runs_over_the_whole_corpus(tmp_path: Path) -> None:
         (lambda old: old.drop(columns="n_better"), "must have the columns"),
     ],
 )
-def test_logs_that_do_not_fit_are_one_sentence(
-    toy: Path, tmp_path: Path, change: object, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_that_do_not_fit_are_one_sentence(toy, tmp_path, change, said, capsys):
     new = tmp_path / "new.csv"
-    change(pd.read_csv(toy / "old.csv")).to_csv(new, index=False)  # type: ignore[operator]
+    change(pd.read_csv(toy / "old.csv")).to_csv(new, index=False)
     assert main(["gate", str(toy / "old.csv"), str(new), *FLAGS]) == 2
     error = capsys.readouterr().err
     assert re.search(said, error), error
     assert error.count("\n") == 1
 
 
-def test_a_file_of_another_kind_is_refused(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind_is_refused(toy, capsys):
     assert main(["gate", str(toy / "old.csv"), str(toy / "test.csv"), *FLAGS]) == 2
     assert "must have the columns of the old one" in capsys.readouterr().err
 
 
-def test_an_alarm_stops_a_job_only_if_asked(
-    toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_alarm_stops_a_job_only_if_asked(toy, tmp_path, capsys):
     negatives = pd.read_csv(toy / "negatives.csv")
     skewed = tmp_path / "negatives.csv"
     negatives.assign(item=negatives["item"] // 2).to_csv(skewed, index=False)

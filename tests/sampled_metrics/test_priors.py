@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from sampled_metrics import Protocol, estimators, metric, priors
+from sampled_metrics import Protocol, metric, priors
 from sampled_metrics.numerics import newton
 from sampled_metrics.priors import maximum_entropy
 from tests.reference import plug_in
@@ -81,12 +79,6 @@ def test_weight_goes_from_the_likeliest_to_the_most_even():
     np.testing.assert_allclose(fits[-1].mass, 1 / 300, rtol=0.01)
 
 
-def test_uniform_ranks_are_recognised():
-    protocol = Protocol(300, 20)
-    fitted = maximum_entropy(1_000 * dense_law(protocol).mean(axis=0), protocol)
-    np.testing.assert_allclose(fitted.mass, 1 / 300, rtol=1e-5)
-
-
 def test_several_relevant_items_have_the_law_of_one_among_the_irrelevant():
     counts = [40, 8, 3, 1]
     several, single = Protocol(52, 3, n_relevant=3), Protocol(50, 3)
@@ -95,16 +87,6 @@ def test_several_relevant_items_have_the_law_of_one_among_the_irrelevant():
     # The third of three at rank 2 among the irrelevant is at rank 4 of all.
     estimate = plug_in({2: 1.0}, "ap", 52, position=3, n_relevant=3)
     assert estimate == pytest.approx(metric("ap").term(4, position=3, n_relevant=3))
-
-
-def test_a_fit_is_a_prior_of_the_corrections():
-    protocol = Protocol(300, 20)
-    counts = a_log(protocol, seed=5)
-    fitted, recall = maximum_entropy(counts, protocol), metric("recall@10")
-    corrected = estimators.bias_variance(recall, protocol, 0.01, prior=fitted.mass)
-    bias = fitted.mass @ corrected.bias(np.arange(1, 301))
-    naive = fitted.mass @ estimators.naive(recall, protocol).bias(np.arange(1, 301))
-    assert abs(bias) < 0.01 < abs(naive)
 
 
 def test_a_fit_that_is_stopped_says_so(monkeypatch):
@@ -141,18 +123,6 @@ def test_bad_input_is_named(counts, protocol, message):
 def test_a_weight_is_a_positive_number(weight):
     with pytest.raises(ValueError, match="weight must be a finite number > 0"):
         maximum_entropy([1, 2, 3], Protocol(50, 2), weight)
-
-
-@given(
-    st.lists(st.floats(1e-3, 1e6) | st.just(0.0), min_size=4, max_size=4).filter(sum),
-    st.integers(5, 60),
-    st.booleans(),
-)
-def test_any_counts_are_fitted(counts, n, replacement):
-    fitted = maximum_entropy(counts, Protocol(n, 3, replacement=replacement))
-    assert fitted.gap < 0.1 * priors.CERTIFIED
-    assert (fitted.mass >= 0).all()
-    assert fitted.mass.sum() == pytest.approx(1)
 
 
 def test_a_gap_of_more_than_a_tenth_of_what_is_certified_is_reported():

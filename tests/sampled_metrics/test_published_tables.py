@@ -1,10 +1,7 @@
 """Published tables: bounds against other programmes and enumeration, coverage, and refusals."""
 
-import os
 import re
-from fractions import Fraction
 from itertools import combinations, product
-from math import comb
 
 import numpy as np
 import pandas as pd
@@ -266,26 +263,6 @@ def test_upper_ends_hold_for_the_smallest_number_of_candidates():
         assert (frame["high"] >= exact).all()
 
 
-@pytest.mark.parametrize(("n", "smaller", "m"), [(9, 6, 3), (12, 5, 4)])
-def test_negatives_of_some_candidates_are_negatives_of_all(n, smaller, m):
-    """In fractions: the sampled ranks by way of `smaller` candidates chosen at random."""
-
-    def pmf(above, size, draws):
-        ways = comb(size - 1, draws)
-        return [Fraction(comb(above, x) * comb(size - 1 - above, draws - x), ways)
-                if x <= above and draws - x <= size - 1 - above else Fraction(0)
-                for x in range(draws + 1)]  # fmt: skip
-
-    for above in range(n):
-        left = pmf(above, n, smaller - 1)
-        rows = [pmf(b, smaller, m) for b in range(smaller)]
-        thinned = [sum(p * row[x] for p, row in zip(left, rows, strict=True)) for x in range(m + 1)]
-        assert thinned == pmf(above, n, m)
-        assert sum(p * (1 - Fraction(b, smaller - 1)) for b, p in enumerate(left)) == (
-            1 - Fraction(above, n - 1)  # AUC keeps its mean
-        )
-
-
 def test_numbers_that_belong_together_up_to_rounding_pass():
     # All hits at sampled rank 1: HR@1 = NDCG@5 to the digit, and 0.2504 rounds to .250.
     published = sm.published(table(HR_1=[".250"], NDCG_5=["0.2504"]), n_items=500, n_negatives=99,
@@ -351,16 +328,6 @@ def test_the_guess_is_the_most_even_distribution():
     assert_allclose(bounds["guess"], expected, rtol=1e-3)
 
 
-def test_more_digits_and_more_users_bound_more():
-    sizes = {"n_items": 1_000, "n_negatives": 99, "replacement": True, "metrics": ["recall@10"]}
-    widths = []
-    for cell, users in (("0.50", 10**9), ("0.500", 10**9), ("0.500", 10**3)):
-        bounds = sm.published(table(HR_10=[cell]), users=users, **sizes).frame
-        widths.append(float(bounds["high_decreasing"].iloc[0] - bounds["low_decreasing"].iloc[0]))
-    assert widths[1] < widths[0]
-    assert widths[1] < widths[2]
-
-
 @pytest.mark.parametrize(
     ("cell", "value", "half"),
     [("0.250", 0.25, 5e-4), (".25", 0.25, 5e-3), ("25.0%", 0.25, 5e-4), ("2.5e-1", 0.25, 5e-3),
@@ -421,15 +388,6 @@ def test_a_file_is_read_as_text(tmp_path):
         sm.published(tmp_path / "none.csv", n_items=500, replacement=True)
 
 
-def test_a_pipe_is_not_waited_for_in_silence(tmp_path, monkeypatch):
-    monkeypatch.setattr("sampled_metrics._files._WAIT", 0.05)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
-        sm.published(tmp_path / "pipe", replacement=True)
-    with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
-        sm.published(os.devnull, replacement=True)
-
-
 def test_the_result_prints_and_draws():
     rows = table(HR_10=["0.500", "0.400"], MRR=["0.250", "0.200"]).assign(dataset="X")
     published = sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=True)
@@ -441,11 +399,6 @@ def test_the_result_prints_and_draws():
     assert ax.get_xlabel() == "RR"
     with pytest.raises(ValueError, match="must be one of the table"):
         published.plot("auc")
-
-
-def test_neighbouring_cut_offs_of_each_metric_are_contrasted():
-    metrics = tuple(map(metric, ["ndcg@5", "hit@10", "ndcg@10"]))
-    assert sorted(contrasts(metrics)[3:].tolist()) == [[-1, 0, 1], [0, 1, -1]]
 
 
 SHARED = {"system": ["A", "B"], "NDCG@10": ["0.62", "61.5%"], "queries": ["50", "50"],

@@ -1,9 +1,7 @@
 """Linear algebra on one thread, and on as many as before afterwards."""
 
-from collections.abc import Iterator
 from threading import Barrier, Thread
 
-import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -13,23 +11,23 @@ from sampled_metrics.numerics import mixtures
 from sampled_metrics.protocol import Protocol
 
 
-def threads() -> list[int]:
+def threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 @pytest.fixture(autouse=True)
-def two() -> Iterator[None]:
+def two():
     with threadpool_limits(2, user_api="blas"):
         if not threads() or set(threads()) != {2}:
             pytest.skip("BLAS cannot be asked, or has one thread only")
         yield
 
 
-def test_an_interval_is_solved_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
+def test_an_interval_is_solved_on_one_thread(monkeypatch):
+    seen = []
     likeliest = mixtures.likeliest
 
-    def noted(*arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def noted(*arguments):
         seen.extend(threads())
         return likeliest(*arguments)
 
@@ -39,22 +37,22 @@ def test_an_interval_is_solved_on_one_thread(monkeypatch: pytest.MonkeyPatch) ->
     assert set(threads()) == {2}
 
 
-def test_threads_are_restored_after_an_error() -> None:
+def test_threads_are_restored_after_an_error():
     with pytest.raises(ValueError, match="counts"):
         identification.interval([-1, 30, 10], Protocol(50, 2), "recall@10")
     assert set(threads()) == {2}
 
 
-def test_threads_are_restored_after_calls_that_overlap() -> None:
+def test_threads_are_restored_after_calls_that_overlap():
     both_within, one_left = Barrier(2), Barrier(2)
 
     @one_thread
-    def first() -> None:
+    def first():
         both_within.wait(timeout=60)
         assert set(threads()) == {1}
 
     @one_thread
-    def last() -> None:
+    def last():
         both_within.wait(timeout=60)
         one_left.wait(timeout=60)
 

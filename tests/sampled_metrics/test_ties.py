@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.reference import exact_pmf
@@ -33,32 +32,6 @@ def test_law_is_the_mean_of_the_laws_over_the_interval(instance):
     pmf = RankIntervals([better], [tied], [n]).sampled_pmf(m)
     assert pmf.shape == (1, m + 1)
     assert np.allclose(pmf[0], mean, rtol=0, atol=1e-13)
-
-
-def test_law_of_many_instances_of_unequal_catalogues():
-    n, better, tied = np.array([[3706, 1393, 2000], [300, 0, 1999], [3400, 1392, 0]])
-    pmf = RankIntervals(better, tied, n).sampled_pmf(100)
-    for i in range(3):
-        ranks = np.arange(better[i] + 1, better[i] + tied[i] + 2)
-        mean = Protocol(int(n[i]), 100, replacement=False).pmf(ranks).mean(axis=0)
-        assert np.allclose(pmf[i], mean, rtol=0, atol=1e-12)
-    assert np.allclose(pmf.sum(axis=1), 1, rtol=0, atol=1e-12)
-
-
-def test_without_ties_it_is_the_law_of_the_rank():
-    pmf = RankIntervals([4, 99], [0, 0], [100, 100]).sampled_pmf(7)
-    assert np.array_equal(pmf, Protocol(100, 7, replacement=False).pmf([5, 100]))
-
-
-def test_expected_auc_is_exact_under_random_ties_too():
-    intervals = RankIntervals([2, 300], [50, 3000], [60, 3541])
-    auc = metric("auc")
-    for m in (1, 10, 59):
-        values = estimators.naive(
-            auc, Protocol(intervals.n_candidates, m, replacement=False)
-        ).values
-        sampled = intervals.sampled_pmf(m) @ values
-        assert np.allclose(sampled, intervals.evaluate(auc, "mean"), rtol=1e-12)
 
 
 def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
@@ -104,7 +77,7 @@ def test_sampled_law_refuses_more_negatives_than_the_smallest_catalogue_has(m):
         RankIntervals([0, 0], [1, 0], [3, 10]).sampled_pmf(m)
 
 
-def test_a_tied_item_is_at_each_of_its_places_as_often() -> None:
+def test_a_tied_item_is_at_each_of_its_places_as_often():
     rng = np.random.default_rng(3)
     better, tied, count = rng.integers(0, 6, 50), rng.integers(0, 4, 50), rng.integers(1, 9, 50)
     expected = np.zeros(12)
@@ -114,7 +87,7 @@ def test_a_tied_item_is_at_each_of_its_places_as_often() -> None:
     assert spread_ties(better, tied, count, 12) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_place_without_an_item_has_nothing_of_the_others_rounding() -> None:
+def test_a_place_without_an_item_has_nothing_of_the_others_rounding():
     better, tied = np.array([0, 1, 1, 7]), np.array([2, 0, 1, 0])
     for weight in np.random.default_rng(0).random((50, 4)):
         shares = spread_ties(better, tied, weight, 9)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import sampled_metrics as sm
-from sampled_metrics import _confidence, _printed_ranges, evaluation
+from sampled_metrics import _confidence, _printed_ranges
 from sampled_metrics.designs import Request, analysis_of, judging, track_record
 from sampled_metrics.designs.power_law import PowerLaw
 from sampled_metrics.designs.track_record import Case, odds, record, strength, typical_range
@@ -172,13 +172,6 @@ def test_a_note_says_why_there_are_no_odds_and_no_typical_ranges():
     assert "probability" not in compared.sentences[0]
     # AUC has no bias, and needs no track record.
     assert sm.compare(log, "auc").notes == ()
-
-
-@pytest.mark.parametrize("option", [{"gamma": 0.01}, {"estimator": "maximum entropy"}])
-def test_options_of_a_comparison_leave_the_track_record(option):
-    compared = sm.compare(log_of(shares=(0.030, 0.027)), "ndcg@10", **option)
-    assert compared.frame["probability"].isna().all()
-    assert f"no track record for ndcg@10 here: {BY_DEFAULT}" in compared.notes
 
 
 def test_odds_are_those_of_the_last_strength_reached():
@@ -395,23 +388,6 @@ def test_a_pair_with_a_theorem_has_no_probability():
     decided = sm.compare(log_of(users=600, shares=(0.03, 0.004)), "recall@10", gamma=0.01)
     assert decided.frame["warrant"].tolist() == ["theorem"]
     assert not any("track record" in note for note in decided.notes)
-
-
-def test_results_do_not_depend_on_the_order_of_rows():
-    rows = rows_of()
-    shuffled = rows.sample(frac=1.0, random_state=3)
-    # Recommenders are listed as they first appear, and stay in their order here.
-    first = [shuffled[shuffled["recommender"] == name].iloc[:1] for name in "ABC"]
-    shuffled = pd.concat([*first, shuffled.drop(pd.concat(first).index)])
-    assert (shuffled["user"].to_numpy() != rows["user"].to_numpy()).any()
-    calls = {
-        "typical_low": (evaluation.estimate, ["ndcg@10"]),
-        "probability": (evaluation.compare, "ndcg@10"),
-    }
-    for column, (call, metric) in calls.items():
-        frame, shuffled_frame = (call(read(table), metric).frame for table in (rows, shuffled))
-        assert frame[column].notna().any()
-        pd.testing.assert_frame_equal(frame, shuffled_frame, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

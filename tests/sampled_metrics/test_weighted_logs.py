@@ -72,16 +72,6 @@ def test_a_comparison_is_paired():
     comparison.summary(), comparison.to_html()
 
 
-@pytest.mark.simulation
-def test_verdicts_keep_their_level():
-    wrong = 0
-    for seed in range(200):
-        rows = log_of(seed, users=30, lead=0.0)
-        log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
-        wrong += sm.compare(log, "auc").verdicts["A", "B"] != "undecided"
-    assert stats.binom.ppf(0.001, 200, 0.03) <= wrong <= stats.binom.ppf(0.999, 200, 0.05)
-
-
 def test_a_log_keeps_its_column_in_the_order_of_its_rows():
     rows = log_of(3)
     log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
@@ -98,16 +88,6 @@ def test_what_is_possible_is_a_share():
     row = sm.estimate(log, ["auc"]).frame.iloc[0]
     assert (row["possible_low"], row["possible_high"]) == (0.0, 1.0)
     assert (row["assumption"], row["warrant"]) == ("none", "large sample")
-
-
-def test_what_is_possible_is_left_out_when_it_is_not_wanted():
-    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
-    row = sm.estimate(log, ["auc"], identification=False).frame.iloc[0]
-    assert row[["possible_low", "possible_high"]].isna().all()
-    assert row["quote"] == ""
-    assert row[["estimate", "standard_error"]].notna().all()
-    with_range = sm.estimate(log, ["auc"]).frame.iloc[0]
-    assert with_range["quote"].startswith(f"{row['estimate']:.3f} (")
 
 
 @pytest.mark.parametrize(

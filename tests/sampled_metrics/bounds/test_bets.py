@@ -96,24 +96,6 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
         assert certified(built_bets, m, n, name, replacement, top).max() <= 1e-9
 
 
-@pytest.mark.parametrize("kind", SHAPES)
-def test_populations_drawn_at_random_are_not_above_a_certificate(kind):
-    # As the test before the last, by no optimiser: so neither can hide a mistake of the other.
-    n, m, assumption, rng = 60, 6, SHAPES[kind], np.random.default_rng(3)
-    built_bets = bets.build(one_part(n, m, "ndcg@10", True), assumption, np.log(40.0), 100.0)
-    expected = populations.law(m, n, True) @ values_of(built_bets, m).T
-    top, values = head(assumption, n, m), metric("ndcg@10").vector(n)
-    for _ in range(200):
-        p = rng.dirichlet(np.full(n, 0.1))
-        if assumption is not None:
-            top_share = rng.random()
-            p[:top] = np.sort(p[:top])[::-1]
-            p[:top] *= top_share / p[:top].sum()
-            p[top:] *= (1.0 - top_share) / p[top:].sum()
-        net_values = p @ expected - built_bets.sign * built_bets.slope * (p @ values)
-        assert (net_values <= built_bets.certificates[:, 0] + 1e-9).all()
-
-
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["auc", "ap", "recall@5"])
 def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacement):
@@ -449,21 +431,6 @@ def three_recommenders(users=60):
     return judging.Judge(Sample(log), metric("recall@5"), pairs, 0.95), pairs
 
 
-def test_what_all_ranges_of_pairs_need_together():
-    judge, pairs = three_recommenders()
-    intervals, _ = judge.under(None, pairs, 0.25)
-    evidence_by_pair = judge.evidence(None, pairs, 1.0)
-    n_inside = 0
-    for pair, pair_interval in intervals.items():
-        for direction, end in ((pair, pair_interval.low), (pair[::-1], -pair_interval.high)):
-            if abs(end) < 1:
-                # Six sides share the error, and these bets have a quarter of what is staked.
-                e_value = np.exp(evidence_by_pair[direction].against(1, end))
-                assert 0.25 * e_value == pytest.approx(2 * 3 / ERROR, rel=1e-6)
-                n_inside += 1
-    assert n_inside >= 2
-
-
 def test_bets_with_and_without_an_assumption_are_added_up():
     judge, pairs = three_recommenders(300)
     weights = judging.WEIGHTS
@@ -574,13 +541,6 @@ def test_samples_that_contradict_are_refuted_and_others_are_not(monkeypatch):
     assert bets.refutations(parts, "decreasing", rows, [fewer_counts])[0] > np.log(1e3)
 
 
-def test_nothing_is_refuted_where_the_metric_is_the_same_for_all_ranks():
-    parts = one_part(9, 4, "recall@10", True)
-    assert parts.parts == []
-    rows = bets.Rows(np.zeros(5, int), np.arange(5))
-    assert bets.refutations(parts, None, rows, [np.ones(5), np.ones(5)]) == [0.0, 0.0]
-
-
 def test_parts_hold_what_is_alike():
     kinds = np.array([[9, 1, 1, 100], [9, 1, 1, 105], [9, 1, 1, 300], [10, 1, 1, 300],
                       [9, 2, 1, 300], [9, 2, 2, 300], [4, 1, 1, 300], [9, 1, 1, 310]])  # fmt: skip
@@ -664,20 +624,3 @@ def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(monke
         largest = max(largest, expected.max())
     assert largest > 0.9
     assert sum(order_probability for _, order_probability in won((1, 1, 1))) == pytest.approx(1.0)
-
-
-def test_bets_that_are_learnt_shorten_ranges_of_many_users(monkeypatch):
-    m, n = 20, 1_000
-    ranks = np.arange(1.0, n + 1)
-    pmf = (np.exp(-ranks / 30.0) + 0.01) @ populations.law(m, n, True)
-    counts = np.round(1_000_000 * pmf / pmf.sum())
-    learnt_bounds = identification.interval(
-        counts, Protocol(n, m), "recall@10", assumption="decreasing"
-    )
-    monkeypatch.setattr(bets, "LEARNT_USERS", np.inf)
-    guessed_bounds = identification.interval(
-        counts, Protocol(n, m), "recall@10", assumption="decreasing"
-    )
-    assert learnt_bounds.high - learnt_bounds.low < 0.98 * (
-        guessed_bounds.high - guessed_bounds.low
-    )

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import generators as module
-from sampled_metrics.bounds.generators import Generators, hats, knots
+from sampled_metrics.bounds.generators import Generators, knots
 
 from . import populations
 
@@ -35,20 +35,6 @@ def on_knots(pmfs, m):
 def averages(rows):
     """The average over the ranks down to each."""
     return np.cumsum(rows, axis=0) / np.arange(1, len(rows) + 1)[:, np.newaxis]
-
-
-@pytest.mark.parametrize("m", [1, 2, 3, 10, 99, 100, 1_000])
-def test_knots_and_their_lines(m):
-    knot_ranks, x = knots(m), np.arange(m + 1)
-    assert (knot_ranks[0], knot_ranks[-1]) == (0, m)
-    assert (np.diff(knot_ranks) > 0).all()
-    values = np.random.default_rng(m).normal(size=knot_ranks.size)
-    np.testing.assert_allclose(
-        hats(m) @ values, np.interp(x, knot_ranks, values), rtol=0, atol=1e-13
-    )
-    # No two are further apart than the sampled rank spreads, at the one before.
-    spread = np.sqrt(knot_ranks[:-1] * (1 - knot_ranks[:-1] / m))
-    assert (np.diff(knot_ranks) <= np.maximum(1.0, 0.75 * spread + 0.5)).all()
 
 
 @pytest.mark.parametrize("top", [0, 40])
@@ -212,19 +198,6 @@ def test_the_maximum_is_not_missed_between_ranks_that_are_looked_at(n, m, top, n
     assert n_beyond  # so that what was looked at alone would not do
 
 
-@pytest.mark.usefixtures("few_looked_at")
-def test_distributions_between_ranks_are_kept_for_other_functions(monkeypatch):
-    generators = generators_of(2_999, 60, False)
-    for above in ([700, 90, 95], [95, 700, 2_000], [90], [2_000, 91]):
-        rows = generators._between_rows(np.array(above))
-        assert rows == pytest.approx(generators.rows(np.array(above)), abs=1e-15)
-    known, rows = generators._between
-    assert known.tolist() == [90, 91, 95, 700, 2_000]
-    monkeypatch.setattr(module, "_KEPT", 0)
-    assert generators._between_rows(np.array([5, 90])).shape == (2, knots(60).size)
-    assert generators._between[0].size == 5
-
-
 def test_a_peak_between_two_ranks_that_are_looked_at_counts():
     # 200 draws are 50 above at one rank in four and hardly elsewhere.
     pool, m = 300_000, 200
@@ -240,24 +213,3 @@ def test_a_peak_between_two_ranks_that_are_looked_at_counts():
             x, knots(m), function
         )
         assert expectations.max() - 1e-12 <= bound <= expectations.max() + tolerance + 1e-5
-
-
-@pytest.mark.parametrize("few", [True, False])
-def test_a_density_over_the_ranks_leads_to_its_marginal(few, request):
-    if few:
-        request.getfixturevalue("few_looked_at")
-    n, m = 1_000, 12
-    generators = generators_of(n - 1, m, True, 200)
-    ranks = np.arange(1.0, n + 1)
-    p = (ranks + 5.0) ** -0.7
-    marginal = generators.marginal(lambda rank: (rank + 5.0) ** -0.7)
-    expected = on_knots(p / p.sum() @ populations.law(m, n, True), m)
-    np.testing.assert_allclose(marginal, expected, rtol=0, atol=1.5e-3 if few else 1e-12)
-    assert marginal.sum() == pytest.approx(1.0, abs=1e-12)
-
-
-def test_a_fit_begins_where_no_knot_is_impossible():
-    for m in (3, 100):
-        generators = generators_of(2_000, m, True, 300)
-        assert (generators.pmf[generators.first].max(axis=0) > 0.01).all()
-        assert generators.first.size < 500

@@ -39,7 +39,7 @@ POPULATIONS = {
 }
 
 
-def pmf(rank: int, replacement: bool) -> list[float]:
+def pmf(rank, replacement):
     """Probabilities of 0 to N_NEGATIVES sampled negatives above an item of this rank."""
     above, pool, m = rank - 1, N_ITEMS - 1, N_NEGATIVES
     if replacement:
@@ -49,7 +49,7 @@ def pmf(rank: int, replacement: bool) -> list[float]:
     return [way / math.comb(pool, m) for way in ways]
 
 
-def draw(population: str, replacement: bool) -> np.ndarray:
+def draw(population, replacement):
     """Negatives above each user's item, drawn without the package."""
     rng = np.random.default_rng(7)
     above = np.clip(POPULATIONS[population](rng.random(USERS)), 1, N_ITEMS).astype(int) - 1
@@ -62,9 +62,7 @@ def draw(population: str, replacement: bool) -> np.ndarray:
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize("assumption", [None, "decreasing"])
-def test_ends_are_where_bets_reach_their_evidence(
-    population: str, assumption: str | None, replacement: bool
-) -> None:
+def test_ends_are_where_bets_reach_their_evidence(population, assumption, replacement):
     better = draw(population, replacement)
     rows = pd.DataFrame({"user": range(USERS), "rank": better + 1})
     log = sm.read_log(rows, n_items=N_ITEMS, n_negatives=N_NEGATIVES, replacement=replacement)

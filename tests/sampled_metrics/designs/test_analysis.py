@@ -1,12 +1,10 @@
 """A log's design is chosen once, and a new design is one class and its registration."""
 
-import inspect
-
 import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_metrics import designs, evaluation
+from sampled_metrics import designs
 from sampled_metrics.designs.exact import ExactAnalysis
 from sampled_metrics.designs.uniform import UniformAnalysis
 from sampled_metrics.designs.weighted import NAboveAnalysis
@@ -55,12 +53,3 @@ def test_a_new_design_is_one_class_and_its_place_in_the_list(monkeypatch):
         (sm.estimate(log, ["auc"]), sm.compare(log, "auc")), expected, strict=True
     ):
         pd.testing.assert_frame_equal(result.frame, of_half.frame)
-
-
-@pytest.mark.parametrize("verb", [evaluation.estimate, evaluation.compare])
-def test_the_verbs_ask_for_no_design(verb):
-    source = inspect.getsource(inspect.unwrap(verb)).replace(inspect.getdoc(verb), "")
-    body = source.rpartition('"""')[2]
-    assert "isinstance" not in body
-    assert "protocol" not in body
-    assert len(body.splitlines()) < 40

@@ -135,24 +135,6 @@ def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     assert error < (0.01 if name == "monotone" else 1e-6)
 
 
-def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
-    rng = np.random.default_rng(4)
-    table = pd.DataFrame({"user": np.arange(60), "rank": rng.integers(1, 11, 60)})
-    shuffled = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(
-        frac=1, random_state=1
-    )
-    first, second = (
-        estimate_each(
-            read_log(t, n_items=50, n_negatives=9, replacement=True),
-            ["ap", "recall@3"],
-            ESTIMATORS,
-        )
-        for t in (table, shuffled)
-    )
-    numbers = ["value", "standard_error", "low", "high"]
-    np.testing.assert_allclose(first[numbers], second[numbers], rtol=1e-9)
-
-
 LOG = log_of([1, 3, 2])
 #: All users at the middle of 99 negatives, where a binomial count would spread.
 MIDDLE = log_of([50] * 200, n_items=1_000, n_negatives=99)

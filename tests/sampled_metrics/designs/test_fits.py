@@ -43,21 +43,6 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
     assert row["standard_error"] == pytest.approx(spread / sqrt(399), rel=0.005)
 
 
-def several_recommenders(users, same_users):
-    """Rows of two recommenders with ties and two numbers of negatives, and perhaps other users."""
-    rng = np.random.default_rng(8)
-    true_ranks = np.minimum(rng.geometric(0.1, users), 60)
-    rows = []
-    for name, rank_shift in (("A", 0), ("B", 6)):
-        for user in range(users):
-            m = 8 if user % 5 else 6
-            above = int(rng.binomial(m, min(true_ranks[user] + rank_shift - 1, 59) / 59))
-            tied = int(rng.binomial(m - above, 0.1))
-            user_label = user if name == "A" or same_users else user + 20
-            rows.append((name, user_label, above, tied, m))
-    return pd.DataFrame(rows, columns=["recommender", "user", "n_better", "n_tied", "n_negatives"])
-
-
 def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):
     """Hold standard errors against a jackknife: users left out, and counted twice.
 
@@ -91,13 +76,6 @@ def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):
         (row,) = compared.frame.itertuples()
         differences = changes[:, table["estimator"] == name] @ [1, -1]
         assert row.standard_error == pytest.approx(spread(differences), rel=tolerance), name
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("same_users", [True, False])
-def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
-    rows = several_recommenders(40, same_users)
-    check_by_leaving_out(rows, "recall@3", same_users, 0.06, n_items=60)
 
 
 def sets_of(users, rng, n_irrelevant=60):
@@ -201,54 +179,6 @@ def test_ties_among_relevant_items_are_spread_as_their_order_is():
         for j in range(5)
     )
     assert total / 60 == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.matrix
-@pytest.mark.simulation
-def test_intervals_of_sets_cover_the_expectation_of_the_fits():
-    # Logs of 120 users; a quarter of the population has all items at the top, a quarter nowhere.
-    rng, tables = np.random.default_rng(2), []
-    pool = 400
-    for _ in range(60):
-        relevant = rng.integers(1, 12, 120)
-        kinds = rng.integers(0, 4, 120)
-        rows = []
-        for user, (n_relevant, user_kind) in enumerate(zip(relevant, kinds, strict=True)):
-            above = rng.integers(0, {0: 4, 1: 40}.get(int(user_kind), pool), n_relevant)
-            above = np.sort(above + (pool - 40 if user_kind == 2 else 0)).clip(0, pool)
-            sampled = np.searchsorted(np.sort(rng.integers(0, pool, 20)), above)
-            rows += [(user, i, x, 0, pool + n_relevant) for i, x in enumerate(sampled)]
-        columns = ["user", "item", "n_better", "n_tied", "n_items"]
-        log = read_log(pd.DataFrame(rows, columns=columns), n_negatives=20, replacement=True)
-        tables.append(estimate_each(log, ["ap@10"], estimators=FITTED[:2]))
-    rows = pd.concat(tables)
-    for name, table in rows.groupby("estimator"):
-        expected = table["value"].mean()
-        covered = ((table["low"] <= expected) & (expected <= table["high"])).sum()
-        # Of 60 intervals of 95% fewer are one case in 80.
-        assert covered >= 53, name
-        assert table["standard_error"].mean() == pytest.approx(table["value"].std(), rel=0.25)
-
-
-@pytest.mark.matrix
-def test_intervals_that_count_the_fitting_cover_the_expectation():
-    # A population of which many are at the first ranks, and 120 logs of 300 of its users.
-    rng = np.random.default_rng(42)
-    first = np.minimum(rng.geometric(0.05, 4_000), 500)
-    population = np.append(first, rng.integers(1, 501, 2_000))
-    template_log = log_of(np.ones(300, dtype=int), 500, 20)
-    tables = []
-    for _ in range(120):
-        ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
-        rows = template_log.frame.assign(n_better=ranks - 1)
-        log = read_log(rows, replacement=template_log.replacement)
-        tables.append(estimate_each(log, ["ap"], estimators=FITTED[:1]))
-    rows = pd.concat(tables)
-    expected = rows["value"].mean()
-    covered = ((rows["low"] <= expected) & (expected <= rows["high"])).sum()
-    # Of 120 intervals of 95% fewer are one case in 58, of 85% so many one in 24.
-    assert covered >= 109
-    assert rows["standard_error"].mean() == pytest.approx(rows["value"].std(), rel=0.15)
 
 
 def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():

@@ -1,6 +1,5 @@
 """Users whose samples depend on each other or on what they showed get no range."""
 
-from dataclasses import replace
 from fractions import Fraction
 from math import comb
 
@@ -8,65 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol
 from sampled_metrics.designs.sample import Sample
 from sampled_metrics.log.read import read_log
-from sampled_metrics.readers import from_scores
 from tests.sampled_metrics.designs.logs import estimate
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool) -> None:
-    rng, parts = np.random.default_rng(1), []
-    shared_negatives = rng.choice(np.arange(40, 400), 30, replace=False)
-    for user in range(40):
-        negatives = (
-            shared_negatives if shared else rng.choice(np.arange(40, 400), 30, replace=False)
-        )
-        items = np.append(rng.permutation(negatives), user)
-        scores = {"user": user, "item": items, "score": rng.normal(size=31)}
-        parts.append(pd.DataFrame(scores).assign(relevant=items == user))
-    log = read_log(from_scores(pd.concat(parts)), n_items=400)
-    assert log.shared_negatives is shared
-    if shared:
-        with pytest.raises(ValueError, match="shared_negatives"):
-            estimate(log, ["ndcg@10"])
-        with pytest.raises(
-            ValueError, match="shared_negatives must be True, got False: users have"
-        ):
-            read_log(from_scores(pd.concat(parts)), n_items=400, shared_negatives=False)
-
-
-def test_samples_that_were_doubled_while_the_item_was_first_get_no_range() -> None:
-    ranks = np.minimum(np.random.default_rng(2).geometric(0.01, size=400), 500)
-    rng, drawn, above = np.random.default_rng(3), np.zeros(400, int), np.zeros(400, int)
-    for m in (10, 10, 20, 40, 80):
-        drawn, above = (
-            np.where(above == 0, drawn + m, drawn),
-            np.where(above == 0, rng.binomial(m, (ranks - 1) / 499), above),
-        )
-    rows = pd.DataFrame({"user": np.arange(400), "n_better": above, "n_tied": 0})
-    log = read_log(rows.assign(n_negatives=drawn), n_items=500, replacement=True)
-    with pytest.raises(ValueError, match="n_negatives must not depend on n_better"):
-        estimate(log, ["recall@10"])
-    assert len(estimate(log, ["recall@10"], identification=False)) == 1
-    # Numbers that were chosen beforehand leave some items above all of the fewest negatives.
-    protocol = Protocol(500, 10)
-    fixed = np.random.default_rng(4).choice([10, 20, 40, 80, 160], size=400)
-    above = np.array(
-        [
-            replace(protocol, n_negatives=int(m)).draw(r, 5 + i) - 1
-            for i, (m, r) in enumerate(zip(fixed, ranks, strict=True))
-        ]
-    )
-    rows = rows.assign(n_better=above, n_negatives=fixed)
-    assert len(estimate(read_log(rows, n_items=500, replacement=True), ["recall@10"])) == 1
-
-
 @pytest.mark.parametrize("given", [True, False])
-def test_a_poor_recommender_with_a_fixed_design_gets_a_range_if_the_design_is_said(
-    given: bool,
-) -> None:
+def test_a_poor_recommender_with_a_fixed_design_gets_a_range_if_the_design_is_said(given):
     rng = np.random.default_rng(1)
     numbers = rng.choice([50, 100], size=2_000)
     rows = pd.DataFrame({"user": np.arange(2_000), "n_negatives": numbers, "n_tied": 0})
@@ -79,7 +26,7 @@ def test_a_poor_recommender_with_a_fixed_design_gets_a_range_if_the_design_is_sa
         estimate(log, ["recall@10"])
 
 
-def enlarged(first: int, add: int, most: int, users: int, seed: int, obeyed: float = 1.0):
+def enlarged(first, add, most, users, seed, obeyed=1.0):
     """A log whose samples were enlarged by `add` while no negative was above, mostly."""
     rng, rows = np.random.default_rng(seed), []
     for rank in np.minimum(1 + (rng.pareto(0.4, users) * 8).astype(int), 2_000):
@@ -94,7 +41,7 @@ def enlarged(first: int, add: int, most: int, users: int, seed: int, obeyed: flo
 @pytest.mark.parametrize(("users", "first", "add", "most"), [
     (150, 5, 5, 20), (300, 10, 10, 30), (60, 20, 20, 100), (400, 2, 1, 4), (300, 1, 1, 60),
 ])  # fmt: skip
-def test_samples_enlarged_by_any_step_get_no_range(users: int, first: int, add: int, most: int):
+def test_samples_enlarged_by_any_step_get_no_range(users, first, add, most):
     for seed in range(2):
         log = enlarged(first, add, most, users, seed)
         with pytest.raises(ValueError, match=r"negatives none had no negative above.*fixed_sample"):
@@ -102,14 +49,14 @@ def test_samples_enlarged_by_any_step_get_no_range(users: int, first: int, add: 
         assert len(estimate(log, ["recall@10"], identification=False)) == 1
 
 
-def test_a_few_samples_that_were_not_enlarged_do_not_hide_the_others() -> None:
+def test_a_few_samples_that_were_not_enlarged_do_not_hide_the_others():
     log = enlarged(5, 5, 20, 1_000, 1, obeyed=0.998)
     with pytest.raises(ValueError, match=r"of \d+ users of recommender with fewer than 20 "
                        r"negatives only \d had no negative above"):  # fmt: skip
         estimate(log, ["recall@10"], assumption=None)
 
 
-def test_samples_enlarged_until_a_tied_negative_get_no_range() -> None:
+def test_samples_enlarged_until_a_tied_negative_get_no_range():
     rows = pd.DataFrame({"user": range(90), "n_negatives": [20] * 40 + [40] * 50, "n_tied": 0})
     rows["n_better"] = [0] * 20 + [1] * 20 + [0] * 40 + [1] * 10
     rows.loc[:19, "n_tied"] = 1
@@ -120,7 +67,7 @@ def test_samples_enlarged_until_a_tied_negative_get_no_range() -> None:
 @pytest.mark.parametrize("users", [30, 3_000])
 @pytest.mark.parametrize("numbers", ["98 or 99", "a few 98", "collapsed", "history", "2 to 4"])
 @pytest.mark.parametrize("recommender", ["good", "random", "half bad"])
-def test_numbers_chosen_before_ranking_are_not_suspected(users, numbers, recommender) -> None:
+def test_numbers_chosen_before_ranking_are_not_suspected(users, numbers, recommender):
     n, drawn = 2_000, {
         "98 or 99": lambda rng: rng.integers(98, 100, users),
         "a few 98": lambda rng: 99 - (rng.random(users) < 0.03),
@@ -144,17 +91,17 @@ def test_numbers_chosen_before_ranking_are_not_suspected(users, numbers, recomme
         sample.check_independent("")
 
 
-def test_exact_ranks_among_different_numbers_are_not_suspected() -> None:
+def test_exact_ranks_among_different_numbers_are_not_suspected():
     numbers = np.arange(2, 1_002)  # nobody is first, and nothing was sampled
     rows = pd.DataFrame({"user": range(1_000), "n_negatives": numbers, "n_better": 2, "n_tied": 0})
     log = read_log(rows.assign(n_items=numbers + 1), replacement=False)
     assert estimate(log, ["recall@10"])["warrant"].tolist() == ["theorem"]
 
 
-def test_the_error_rates_of_suspected_samples() -> None:
+def test_the_error_rates_of_suspected_samples():
     """By fractions: whether k users drawn at random all have the largest number, and exp."""
 
-    def suspected(fewer: int, most: int, first: int, m: int = 20) -> bool:
+    def suspected(fewer, most, first, m=20):
         rows = pd.DataFrame({"user": range(fewer + most), "n_tied": 0})
         rows["n_negatives"] = [m] * fewer + [2 * m] * most
         rows["n_better"] = [1] * fewer + [0] * first + [1] * (most - first)
@@ -170,9 +117,3 @@ def test_the_error_rates_of_suspected_samples() -> None:
         assert np.exp(-fewest / (m + 1)) < 1e-6 < np.exp(-(fewest - 1) / (m + 1))
         assert suspected(fewest, 1, 0, m)
         assert not suspected(fewest - 1, 1, 0, m)
-
-
-def test_fixed_sample_size_is_true_or_false() -> None:
-    rows = pd.DataFrame({"user": [1, 2], "n_negatives": [2, 8], "n_better": [1, 0], "n_tied": 0})
-    with pytest.raises(ValueError, match="fixed_sample_size must be True or False, got 'yes'"):
-        read_log(rows, n_items=9, replacement=True, fixed_sample_size="yes")  # type: ignore[arg-type]

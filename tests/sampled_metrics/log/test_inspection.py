@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import estimate, read_log
-from sampled_metrics.log.inspection import Drawn, never_drawn_exponent, not_independent
+from sampled_metrics.log.inspection import never_drawn_exponent
 from sampled_metrics.readers import from_scores, link_prediction, ranx
 
 
@@ -148,10 +148,3 @@ def test_the_bound_on_items_never_drawn_holds_against_enumeration():
     for d in range(1, n_users + 1):
         probability = np.mean(distinct <= d)
         assert np.exp(-never_drawn_exponent(d, n_items, rate)) >= probability - 1e-12
-
-
-def test_either_test_says_what_it_saw():
-    sizes = np.array([1_000.0]), np.array([100]), np.array([5_000])
-    assert "1,000 of 1,000 users" in not_independent(Drawn(5_000, 1_000), *sizes, False)
-    assert "only 100 of 5,000" in not_independent(Drawn(100, 40), *sizes, False)
-    assert not not_independent(Drawn(5_000, 45), *sizes, False)

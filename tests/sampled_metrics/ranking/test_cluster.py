@@ -261,85 +261,15 @@ def logged(log, users, items):
     return slowly(0.1, users, items)
 
 
-#: Workers that are killed, one after the other, of three at a time.
-KILLED = 10
-
-
-def paced(folder, users, items):
-    """As slowly as workers are killed: the last users are scored when all of them are."""
-    while len(items) > 16 and len(list(folder.iterdir())) < KILLED * (users.max() + 1) // N_USERS:
-        time.sleep(0.05)
-    return slowly(0, users, items)
-
-
 def started(program, *options):
     """A scheduler or worker of Dask in a process of its own."""
     command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
     return subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
-def without_workers():
-    """A scheduler in this process, to which workers of other processes can connect."""
-    return LocalCluster(
-        n_workers=0,
-        processes=False,
-        protocol="tcp://",
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    )
-
-
 def end(process):
     process.kill()
     process.wait()
-
-
-@pytest.mark.matrix
-@pytest.mark.processes
-def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
-    inputs = N_USERS, N_ITEMS, *files[2:]
-    expected = sm.rank(*inputs, score=partial(slowly, 0)).frame
-    killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
-    killed.mkdir()
-    alive = {}
-    cluster = without_workers()
-
-    def begin(name):
-        options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60", "--name", name
-        folder = "--local-directory", str(tmp_path)
-        alive[name] = started("worker", cluster.scheduler_address, *options, *folder)
-
-    def at_work():
-        return [worker.name for worker in list(cluster.scheduler.workers.values())]
-
-    def kill():
-        dead = 0
-        while dead < KILLED and not done.is_set():
-            name = rng.choice(sorted(alive))
-            if len(at_work()) == 3 and name in at_work():
-                end(alive.pop(name))
-                (killed / name).touch()
-                dead += 1
-                begin(f"worker {dead + 3}")
-            time.sleep(rng.uniform(0.0, 0.2))
-
-    murderer = threading.Thread(target=kill)
-    with cluster, Client(cluster, set_as_default=False) as connected:
-        try:
-            for i in range(3):
-                begin(f"worker {i + 1}")
-            connected.wait_for_workers(3, timeout=60)
-            murderer.start()
-            score = partial(paced, killed)
-            ranked = sm.rank(*inputs, score=score, cluster=connected)
-        finally:
-            done.set()
-            if murderer.ident:
-                murderer.join()
-            for process in alive.values():
-                end(process)
-    assert len(list(killed.iterdir())) == KILLED
-    pd.testing.assert_frame_equal(ranked.frame, expected)
 
 
 @pytest.mark.processes

@@ -15,8 +15,6 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from .by_factors import ranks_by_factors
 
-METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
-
 
 def slow_interval(scores, item, train, tolerance=0.0):
     """One instance: (n_better, n_tied, n_candidates) by looking at each candidate in turn."""
@@ -80,32 +78,10 @@ def test_exact_ranks_equal_the_slow_count(case, block_entries, columns):
         assert as_rows(exact_ranks(scores, held_out, None)) == unmasked
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_a_tolerance_ties_what_is_as_close(seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(-2, 3, (5, 12)) * (1 + rng.choice([0, 1e-13, -1e-13, 1e-6], (5, 12)))
-    held_out = rng.integers(0, 12, 5)
-    train = [[int(i) for i in rng.permutation(12)[:4] if i != item] for item in held_out]
-    rows = zip(scores, held_out, train, strict=True)
-    expected = [slow_interval(*row, 1e-9) for row in rows]
-    assert as_rows(exact_ranks(scores, held_out, train, relative_tolerance=1e-9)) == expected
-
-
 def test_a_tolerance_ties_infinite_scores_with_their_equals_alone():
     scores = [[np.inf, np.inf, 1.0], [-np.inf, -np.inf, 1.0]]
     intervals = exact_ranks(scores, [0, 0], None, relative_tolerance=1e-9)
     assert as_rows(intervals) == [(0, 1, 3), (1, 1, 3)]
-
-
-@given(instances())
-def test_monotone_maps_and_renumbering_leave_ranks_alone(case):
-    scores, held_out, train = case
-    before = as_rows(exact_ranks(scores, held_out, train))
-    assert as_rows(exact_ranks(np.arctan(scores) * 3 + 1, held_out, train)) == before
-    order = np.random.default_rng(1).permutation(scores.shape[1])
-    place = np.argsort(order)
-    moved = [place[items].tolist() if items else [] for items in train]
-    assert as_rows(exact_ranks(scores[:, order], place[held_out], moved)) == before
 
 
 WIDTHS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -257,20 +233,6 @@ def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
         exact_ranks(users @ items.T, held_out, None),
     ):
         assert list(zip(intervals.n_better, intervals.n_tied, strict=True)) == expected
-
-
-def test_counts_do_not_depend_on_the_tile(monkeypatch):
-    rng = np.random.default_rng(8)
-    users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
-    held_out, train = rng.integers(0, 300, 50), None
-    expected = as_rows(ranks_by_factors(users, items, held_out, train))
-    small_tiles(monkeypatch, 5, 16)
-    assert as_rows(ranks_by_factors(users, items, held_out, train)) == expected
-    assert as_rows(exact_ranks(users @ items.T, held_out, train)) == expected
-    assert expected == [
-        (int(rank), 0, 300)
-        for rank in np.argsort(np.argsort(-(users @ items.T)))[np.arange(50), held_out]
-    ]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

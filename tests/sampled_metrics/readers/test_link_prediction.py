@@ -3,7 +3,6 @@
 from importlib import import_module
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
 from sampled_metrics.readers import link_prediction
 
-from .counts import COUNTS, Tensor, rows_of
+from .counts import Tensor, rows_of
 
 scores = st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf])
 
@@ -146,11 +145,3 @@ def test_a_log_of_filtered_candidates_has_sizes_of_its_own():
 def test_what_is_no_prediction_of_links_is_refused(own, negatives, options, said):
     with pytest.raises(ValueError, match=said):
         link_prediction(own, negatives, **options)
-
-
-#: Triples of a graph with 5 nodes: two that are evaluated, and two that are known.
-def test_a_frame_of_links_survives_a_file(tmp_path):
-    rows = link_prediction([0.5, 0.1], [[0.2, 0.7], [0.1, 0.0]], n_items=20)
-    rows.to_csv(tmp_path / "links.csv", index=False)
-    log = read_log(tmp_path / "links.csv", replacement=True)
-    pd.testing.assert_frame_equal(log.frame[COUNTS], rows[COUNTS], check_dtype=False)

@@ -92,22 +92,6 @@ def test_users_whose_item_was_cut_off_are_refused():
         from_scores(rows)
 
 
-def test_a_log_is_what_read_log_takes():
-    rng = np.random.default_rng(3)
-    rows = pd.DataFrame(
-        {
-            "user": np.repeat(np.arange(20), 12),
-            "item": np.tile(np.arange(12), 20),
-            "score": rng.integers(0, 5, 240),
-            "relevant": np.tile(np.arange(12) < 2, 20),
-        }
-    )
-    log = read_log(from_scores(rows), n_items=50, replacement=False)
-    assert len(log.frame) == 40
-    assert (log.frame["n_negatives"] == 10).all()
-    assert (log.frame["n_relevant"] == 2).all()
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
