@@ -10,9 +10,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
     InformationRetrievalEvaluator,
     RerankingEvaluator,
 )
-from sentence_transformers.sentence_transformer.losses import (
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -281,10 +281,7 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: audit([[0, 1]], 1),
-            r"n_items must be a whole number in \[2, 1000000000\], got 1",
-        ),
+        (lambda: audit([[0, 1]], 1), r"n_items must be a whole number in \[2, 1000000000\], got 1"),
         (lambda: audit([[0, 2]], 2), "negatives must be <= 1, got 2"),
         (lambda: audit([[0, 0.5]], 2), "negatives must be whole numbers >= 0, got 0.5"),
         (lambda: audit([0, 1], 2), r"negatives must have a row for each user, got .* \(2,\)"),
@@ -307,10 +304,7 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
             "got 1000.* in row 2 of negatives",
         ),
         (lambda: audit(ROWS.assign(user_id=1), 3), "columns user, item, user_id|user, user_id"),
-        (
-            lambda: audit([[0, 1]], 2, confidence=1),
-            r"must be a number in \(0, 1\), got 1",
-        ),
+        (lambda: audit([[0, 1]], 2, confidence=1), r"must be a number in \(0, 1\), got 1"),
         (lambda: audit([[0, 1]], 2, confidence="x"), r"a number in \(0, 1\), got 'x'"),
         (lambda: audit([[0, 1]], 3, [[1]]), "positives must be a file or a data frame"),
         (

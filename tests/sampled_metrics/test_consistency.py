@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from sampled_metrics import Protocol, consistency, metric
-from sampled_metrics.consistency import (
-    OrderByNegatives,
-    order_by_negatives,
-    sign,
-)
+from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import bias_variance, naive
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
 from tests.reference import exact_pmf
@@ -272,10 +268,7 @@ def test_a_permutation_of_the_users_has_no_exact_order():
         (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
         (lambda e: verdict([1, 2], [1], e), "same number of instances"),
         (lambda e: verdict([1], [61], e), "must be <= 60"),
-        (
-            lambda e: verdict([1], [2], e).users(0.4),
-            r"a number in \[0.5, 1\), got 0.4",
-        ),
+        (lambda e: verdict([1], [2], e).users(0.4), r"a number in \[0.5, 1\), got 0.4"),
         (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
         (
             lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),

@@ -162,10 +162,7 @@ def test_ties_are_averaged_over_all_their_orders(name):
             {"targets": np.zeros_like(RELEVANT)},
             "targets must mark one item or more in each row, got 0 in row 0",
         ),
-        (
-            {"targets": np.ones_like(RELEVANT)},
-            "irrelevant candidates in each row, got none in 0",
-        ),
+        ({"targets": np.ones_like(RELEVANT)}, "irrelevant candidates in each row, got none in 0"),
         ({"scores": WITH_NAN}, "scores must not be NaN, got one in row 7"),
         ({"scores": WITH_NAN, "targets": SEVERAL}, "scores must not be NaN, got one in row 7"),
         ({"mask": MASK[:9]}, "mask must be booleans of shape .60, 40., got bool of shape .9, 40"),
@@ -355,11 +352,7 @@ POSITIONS = pd.DataFrame({"user": range(USERS), "position": ABOVE})
         (LONG, {"n_items": ITEMS, "protocol": EXACT}, "n_items must be left out with a protocol"),
         (LONG, {"n_items": ITEMS, "mask": MASK}, "mask must be left out with other forms"),
         (LONG.drop(columns="label"), {"n_items": ITEMS}, "must have one column relevant"),
-        (
-            SCORES,
-            {"targets": TARGETS, "n_items": 9},
-            "n_items must be the 40 columns of",
-        ),
+        (SCORES, {"targets": TARGETS, "n_items": 9}, "n_items must be the 40 columns of"),
         (SCORES, {"targets": TARGETS, "first_rank": 0}, "first_rank must be left out with a matr"),
     ],
 )

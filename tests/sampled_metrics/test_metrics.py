@@ -120,12 +120,7 @@ def test_per_instance_catalogue_sizes():
 
 @pytest.mark.parametrize(
     ("given_name", "canonical"),
-    [
-        (" NDCG@10 ", "ndcg@10"),
-        ("Auc", "auc"),
-        ("AP", "ap"),
-        ("Recall @ 010", "recall@10"),
-    ],
+    [(" NDCG@10 ", "ndcg@10"), ("Auc", "auc"), ("AP", "ap"), ("Recall @ 010", "recall@10")],
 )
 def test_names_parse_in_any_case(given_name, canonical):
     assert metric(given_name).name == canonical

@@ -107,11 +107,7 @@ def test_a_fit_that_is_stopped_says_so(monkeypatch):
         ([0, 0, 0], Protocol(50, 2), "at least one user"),
         (["x", 0, 0], Protocol(50, 2), "counts must be numbers"),
         ([1, 2, 3], Protocol([50, 60, 70], 2), "n_items must be one catalogue size"),
-        (
-            [1, 2, 3],
-            [Protocol(50, 2)],
-            "must be one Protocol, got list",
-        ),
+        ([1, 2, 3], [Protocol(50, 2)], "must be one Protocol, got list"),
     ],
 )
 def test_bad_input_is_named(counts, protocol, message):

@@ -166,10 +166,7 @@ FEW = {"n_items": 5, "n_negatives": 2}
             {"n_items": 5, "n_negatives": 4, "replacement": False, "n_relevant": 2},
             "n_negatives must be <= 3",
         ),
-        (
-            {"n_items": [9, 5], "n_negatives": 5, "replacement": False},
-            "n_negatives must be <= 4",
-        ),
+        ({"n_items": [9, 5], "n_negatives": 5, "replacement": False}, "n_negatives must be <= 4"),
         ({"n_items": 5, "n_negatives": 1, "replacement": 1}, "replacement must be True or False"),
         ({"n_items": 5, "n_negatives": 1, "n_relevant": 0}, "n_relevant must be a whole number"),
         ({"n_items": 3, "n_negatives": 1, "n_relevant": 3}, "n_items must be >= 4, got 3"),

@@ -392,11 +392,7 @@ def test_the_result_prints_and_draws():
     rows = table(HR_10=["0.500", "0.400"], MRR=["0.250", "0.200"]).assign(dataset="X")
     published = sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=True)
     assert max(map(len, published.summary().splitlines())) <= 100
-    assert "X, hit@10: " in published.summary()
-    assert "tabular" in published.to_latex()
-    assert published.to_html().count("<td") >= 4 * 7
-    (ax,) = published.plot("MRR").axes
-    assert ax.get_xlabel() == "RR"
+    assert published.plot("MRR").axes[0].get_xlabel() == "RR"
     with pytest.raises(ValueError, match="must be one of the table"):
         published.plot("auc")
 

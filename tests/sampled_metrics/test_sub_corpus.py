@@ -16,17 +16,7 @@ from sampled_metrics.cli import main
 from sampled_metrics.designs import corpus_values
 from sampled_metrics.designs.jackknife import evaluated
 
-METRICS = [
-    "recall@2",
-    "hit@1",
-    "rr",
-    "ndcg@3",
-    "ndcg",
-    "ap",
-    "ap@3",
-    "precision@2",
-    "auc",
-]
+METRICS = ["recall@2", "hit@1", "rr", "ndcg@3", "ndcg", "ap", "ap@3", "precision@2", "auc"]
 OTHERS, SAMPLED = 6, 3
 QRELS = {"q1": {"r1": 1}, "q2": {"r1": 1, "r2": 1}, "q3": {"r3": 1}}
 KEPT = ["r1", "r2", "r3"]

@@ -1,7 +1,5 @@
 """The track record: what it covers, its probabilities and typical ranges, and its verdicts."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +11,6 @@ from sampled_metrics.designs import Request, analysis_of, judging, track_record
 from sampled_metrics.designs.power_law import PowerLaw
 from sampled_metrics.designs.track_record import Case, odds, record, strength, typical_range
 from sampled_metrics.evaluation import FITTED, UNDECIDED
-
-from ..reference import bundled_ranks
 
 SCOPE = {
     "users": [200, 2_000],
@@ -314,30 +310,17 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
     assert row.possible_low < 0 < row.possible_high
     ahead, behind = ("A", "B") if row.estimate > 0 else ("B", "A")
     assert row.favoured == (ahead if given >= 0.8 else "")
-    (sentence,) = compared.sentences
     if not decides:
         assert (row.verdict, row.assumption, row.warrant) == (UNDECIDED, "", "")
-        hint = f": undecided; {ahead} leads, right in {given:.0%} of such cases, averaged over 2 "
-        assert (hint in sentence) == (given >= 0.8)
-        assert sentence.startswith("A or B on NDCG@10: undecided")
-    else:
-        assert row.verdict == f"{ahead} probably beats {behind}"
-        assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
-        assert sentence.startswith(
-            f"{row.verdict} on NDCG@10 (right in 97% of such cases, averaged over 2 sources; 90% "
-            "at the worst). "
-        )
-        assert "To decide with 95% confidence, rank all items." in sentence
-        promise = compared.promises()[-1]
-        assert ". At most 5% of all pairs get a wrong verdict by it, averaged over" in promise
-        assert promise.endswith(". Of 200 verdicts on sources left out of the calibration, 3 were")
-        # A larger confidence leaves the probability, and takes the verdict.
-        (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
-        assert (stricter.verdict, stricter.favoured, stricter.probability) == (
-            UNDECIDED,
-            ahead,
-            given,
-        )
+        assert (f"{ahead} leads, right in {given:.0%}" in compared.sentences[0]) == (given >= 0.8)
+        return
+    assert row.verdict == f"{ahead} probably beats {behind}"
+    assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
+    assert compared.promises()[-1].endswith(" left out of the calibration, 3 were")
+    # A larger confidence leaves the probability, and takes the verdict.
+    (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
+    assert stricter.verdict == UNDECIDED
+    assert (stricter.favoured, stricter.probability) == (ahead, given)
 
 
 def test_a_verdict_needs_the_threshold_and_right_orders_in_95_percent(monkeypatch):
@@ -345,27 +328,6 @@ def test_a_verdict_needs_the_threshold_and_right_orders_in_95_percent(monkeypatc
     assert not track_record.is_decided(stored._replace(decided=0.5), 1.5)  # right in 85%
     assert not track_record.is_decided(stored._replace(decided=2.5), 2.4)  # right in 97%
     assert track_record.is_decided(stored._replace(decided=2.5), 2.5)
-
-
-def test_the_favoured_one_is_that_of_the_estimates_and_not_of_the_reported_metric():
-    # X of the bundled log has the largest reported recall and the smallest exact one.
-    rng, users = np.random.default_rng(9), np.random.default_rng(1).integers(0, 6_040, 2_000)
-    truth, tables = {}, []
-    for name, intervals in bundled_ranks().items():
-        places = intervals.n_better + intervals.n_tied / 2
-        ranks = 1 + np.floor(300 * places / intervals.n_candidates).astype(int)
-        truth[name] = (ranks <= 3).mean()
-        sampled = sm.Protocol(300, 30).draw(ranks[users], rng)
-        columns = {"recommender": name, "user": range(2_000), "rank": sampled}
-        tables.append(pd.DataFrame(columns))
-    table = sm.compare(read(pd.concat(tables), sm.Protocol(300, 30)), "recall@3").frame
-    assert (table["reported"] * table["estimate"] < 0).any()
-    favoured = table[table["favoured"] != ""]
-    assert (favoured["reported"] * favoured["estimate"] < 0).any()
-    for row in favoured.itertuples():
-        better = max((row.first, row.second), key=truth.get)
-        assert row.favoured == better
-        assert row.verdict == UNDECIDED or row.verdict.startswith(f"{better} probably beats ")
 
 
 def test_equal_estimates_have_even_odds():
@@ -388,21 +350,6 @@ def test_a_pair_with_a_theorem_has_no_probability():
     decided = sm.compare(log_of(users=600, shares=(0.03, 0.004)), "recall@10", gamma=0.01)
     assert decided.frame["warrant"].tolist() == ["theorem"]
     assert not any("track record" in note for note in decided.notes)
-
-
-@pytest.mark.parametrize(
-    ("metric", "needed", "remedy"),
-    [
-        ("ndcg@10", pd.NA, "rank all items"),
-        ("auc", 1_984, "evaluate about 2,000 users like these"),
-        ("auc", pd.NA, "evaluate more users"),
-    ],
-)
-def test_a_sentence_says_what_a_decision_takes(metric, needed, remedy):
-    compared = sm.compare(log_of(shares=(0.030, 0.027)), metric)
-    row = compared.frame.assign(verdict=UNDECIDED, warrant="", favoured="", users_needed=needed)
-    compared = replace(compared, frame=row)
-    assert compared.sentences[0].endswith(f"To decide with 95% confidence, {remedy}.")
 
 
 def test_the_stored_record_is_in_order(monkeypatch):

@@ -67,9 +67,7 @@ def test_tied_relevant_items_are_averaged_over_their_order(name):
 def test_instances_of_a_user_are_averaged_before_users_are():
     table = pd.DataFrame({"user": [1, 1, 2], "instance": [1, 2, 1], "rank": [1, 4, 2]})
     (row,) = estimate_each(
-        read_log(table, n_items=50, n_negatives=9, replacement=True),
-        ["ap"],
-        estimators=["naive"],
+        read_log(table, n_items=50, n_negatives=9, replacement=True), ["ap"], estimators=["naive"]
     ).itertuples()
     one, two = (1 + 1 / 4) / 2, 1 / 2
     assert row.value == pytest.approx((one + two) / 2)
@@ -214,22 +212,17 @@ def test_draws_that_tie_are_copies_if_there_is_one_other_item(name, n_relevant):
     assert row["possible_high"] - row["possible_low"] < 0.05
 
 
-def dependent_log(kind):
+def dependent_log():
     """Two recommenders whose ranks depend on each other, and on each other within a user."""
-    rng = np.random.default_rng(6)
-    rows = []
+    rng, rows = np.random.default_rng(6), []
     for user in range(80):
         taste = rng.beta(1, 3)
-        for name, taste_shift in (("A", 0.0), ("B", 0.1)):
-            n_rows = {"single": 1, "instances": 1 + user % 3, "items": 1 + user % 2}[kind]
-            ranks = rng.binomial(7, min(taste + taste_shift, 1.0), n_rows)
-            for i, above in enumerate(ranks.tolist()):
-                instance, item = (i, 0) if kind == "instances" else (0, i)
-                rows.append((name, user, instance, item, above, int(rng.integers(0, 3))))
-    columns = ["recommender", "user", "instance", "item", "n_better", "n_tied"]
-    return read_log(
-        pd.DataFrame(rows, columns=columns), n_items=200, n_negatives=9, replacement=True
-    )
+        for name, shift in (("A", 0.0), ("B", 0.1)):
+            ranks = rng.binomial(7, min(taste + shift, 1.0), 1 + user % 2).tolist()
+            rows += [(name, user, i, x, int(rng.integers(0, 3))) for i, x in enumerate(ranks)]
+    columns = ["recommender", "user", "item", "n_better", "n_tied"]
+    table = pd.DataFrame(rows, columns=columns)
+    return read_log(table, n_items=200, n_negatives=9, replacement=True)
 
 
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
@@ -276,39 +269,27 @@ def test_ranks_that_were_cut_are_named():
         estimate(cut, ["recall@10"])
 
 
+def pair(n, **columns):
+    """Rows of A and B for the same n users."""
+    rows = {"recommender": np.repeat(["A", "B"], n), "user": np.tile(range(n), 2)}
+    return pd.DataFrame(rows).assign(**columns)
+
+
+FEW, REPEATED = [1, 2, 1] * 3 + [1] * 9, {"n_negatives": 9, "replacement": True}
 EDGES = {
     "two users": two([1, 3], [2, 10]),
     "two users alike": two([1, 1], [10, 10]),
-    "one negative": read_log(
-        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
-        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
-        n_items=50, n_negatives=1,
-        replacement=True,
-    ),
-    "two items": read_log(
-        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
-        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
-        n_items=2, n_negatives=1, replacement=False,
-    ),
+    "one negative": read_log(pair(9, rank=FEW), n_items=50, n_negatives=1, replacement=True),
+    "two items": read_log(pair(9, rank=FEW), n_items=2, n_negatives=1, replacement=False),
     "exact ranks": read_log(
-        pd.DataFrame({"recommender": ["A"] * 20 + ["B"] * 20, "user": [*range(20)] * 2})
-        .assign(rank=[*range(1, 21), *[1] * 20]),
-        n_items=20, n_negatives=19, replacement=False,
+        pair(20, rank=[*range(1, 21), *[1] * 20]), n_items=20, n_negatives=19, replacement=False
     ),
-    "all tied": read_log(
-        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
-        .assign(n_better=0, n_tied=9),
-        n_items=50, n_negatives=9,
-        replacement=True,
-    ),
+    "all tied": read_log(pair(9, n_better=0, n_tied=9), n_items=50, **REPEATED),
     "a catalogue for each user": read_log(
-        pd.DataFrame({"recommender": ["A"] * 40 + ["B"] * 40, "user": [*range(40)] * 2})
-        .assign(rank=[1, 4, 2, 9] * 20, n_items=[*range(20, 820, 20)] * 2),
-        n_negatives=9,
-        replacement=True,
+        pair(40, rank=[1, 4, 2, 9] * 20, n_items=[*range(20, 820, 20)] * 2), **REPEATED
     ),
-    "one to three items": dependent_log("items"),
-}  # fmt: skip
+    "one to three items": dependent_log(),
+}
 
 
 #: Edges at which all items are ranked, and the naive metric has no bias.

@@ -109,10 +109,7 @@ BAD_TABLES = {
         pd.DataFrame({"user": [1, 1], "n_better": [4, 4], "n_tied": [0, 0]}),
         "rows must be distinct: one is repeated in row 2",
     ),
-    "item twice": (
-        rows(user=1, item="i"),
-        "once in an instance: item i occurs again in row 2",
-    ),
+    "item twice": (rows(user=1, item="i"), "once in an instance: item i occurs again in row 2"),
     "other n_items": (rows(n_items=[50, 51]), "n_items must agree with the column"),
     "mixed in an instance": (
         rows(user=1, n_items=[50, 50], n_negatives=[9, 10]),
@@ -284,6 +281,8 @@ def test_a_name_is_a_number_or_text(key, value):
         (rows(), {"n_items": 10, "n_negatives": 10, "replacement": False}, "must be <= 9"),
         (rows(), {"n_items": 2**40, "n_negatives": 2**30}, r"must be < 2\*\*61"),
         (rows(), {**SIZES, "replacement": "no"}, "replacement must be True or False"),
+        (rows(), {**SIZES, "shared_negatives": "no"}, "shared_negatives must be True or False"),
+        (rows(), {**SIZES, "fixed_sample_size": "yes"}, "fixed_sample_size must be True or False"),
         (rows(), {**SIZES, "first_rank": 2}, r"first_rank must be a whole number in .0, 1., got 2"),
         ("bundled", {"n_items": 3_706, "replacement": None}, "n_items must agree with the column"),
         ("bundled", {}, "replacement must be False for the bundled log"),

@@ -167,8 +167,7 @@ def watched(compute, lengths, *args, **kwargs):
 @pytest.mark.some(2)
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "where",
-    ["here", "cluster", pytest.param("local:1", marks=pytest.mark.matrix), "persisted"],
+    "where", ["here", "cluster", pytest.param("local:1", marks=pytest.mark.matrix), "persisted"]
 )
 def test_arrays_of_dask_are_computed_by_rows(
     monkeypatch, small_tasks, files, tmp_path, client, where

@@ -16,12 +16,7 @@ import sampled_metrics as sm
 from sampled_metrics import Protocol, metric, planning
 from sampled_metrics._confidence import Assumed
 from sampled_metrics.report import figures
-from sampled_metrics.report.html import (
-    matrix,
-    of_comparison,
-    of_estimates,
-    of_plan,
-)
+from sampled_metrics.report.html import matrix, of_comparison, of_estimates, of_plan
 from sampled_metrics.report.text import printable, text
 from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
