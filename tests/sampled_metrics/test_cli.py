@@ -620,20 +620,6 @@ def test_compare_reads_the_named_ranks_of_several_recommenders(folder, capsys):
     assert "--name NAME" in problem
 
 
-def test_rank_says_which_candidates_it_counts(folder, capsys):
-    assert main(["example", "toy"]) == 0
-    pd.DataFrame({"user": [0, 0, 1], "item": [5, 6, 5]}).to_csv("test.csv", index=False)
-    words = ["rank", "--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "test.csv"]
-    capsys.readouterr()
-    note = "the user's other held-out items are counted (2 rows have some)\n"
-    assert main([*words, "-o", "all.csv"]) == 0
-    assert capsys.readouterr().out == f"3 ranks in all.csv: {note}"
-    assert main(words) == 0
-    assert capsys.readouterr().err == f"note: {note}"
-    assert main([*words, "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-
-
 def test_rank_prints_metrics_of_ties_and_sets(folder, capsys):
     # Scores of whole numbers are tied often; user 0 has two held-out items, and 1 and 2 have one.
     np.save("U.npy", np.eye(3))

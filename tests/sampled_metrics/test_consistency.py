@@ -202,17 +202,6 @@ def test_verdict_has_the_moments_of_the_whole_law(name, replacement):
         assert pair_verdict.exact == pytest.approx(exact)
 
 
-def test_users_are_the_fewest_that_reach_the_level():
-    # The same users, copied: the difference stays and its variance is divided.
-    first, second = [3, 40, 8, 1], [5, 30, 9, 2]
-    estimator = naive(metric("ap"), Protocol(100, 20))
-    needed = verdict(first, second, estimator).users(0.9)
-    assert needed is not None
-    copies = -(-needed // 4)
-    assert verdict(first * copies, second * copies, estimator).probability >= 0.9
-    assert verdict(first * (copies - 1), second * (copies - 1), estimator).probability < 0.9
-
-
 def test_a_verdict_without_chance_is_right_or_wrong():
     assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
     assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0

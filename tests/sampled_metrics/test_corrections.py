@@ -18,7 +18,6 @@ from sampled_metrics.estimators import (
     rank_estimate,
 )
 from sampled_metrics.numerics import least_squares, quadrature
-from sampled_metrics.numerics.distributions import log_pmf
 
 LAWS = [True, False]
 
@@ -261,24 +260,6 @@ def test_blocks_of_ranks_do_not_change_the_result(monkeypatch):
     estimators._forget()
     assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(values)
     estimators._forget()
-
-
-@pytest.mark.some(2)
-@pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize(("n", "m"), [(1_000, 20), (5_000, 200)])
-def test_few_ranks_give_the_sums_over_all(n, m, replacement):
-    # Products of any two columns of the law: polynomials of degree 2 m.
-    def products(nodes, weights):
-        above = nodes[:, np.newaxis] - 1
-        pmf = np.exp(log_pmf(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
-        return (pmf.T * weights) @ pmf
-
-    nodes, weights = quadrature.all_ranks(n, m)
-    assert nodes.size < n / 3
-    full_products = products(np.arange(1.0, n + 1), np.ones(n))
-    size = np.sqrt(np.diag(full_products))
-    relative_errors = (products(nodes, weights) - full_products) / np.outer(size, size)
-    np.testing.assert_allclose(relative_errors, 0, atol=1e-12)
 
 
 def test_values_may_be_negative_unless_asked_not_to_be():

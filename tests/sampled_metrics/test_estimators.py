@@ -110,19 +110,6 @@ def test_auc_is_unbiased(replacement):
     assert summed == pytest.approx(estimator.expected(ranks), rel=1e-13, abs=1e-16)
 
 
-@pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize("name", ["ap", "rr", "ap@200", "ap@81", "ap@80", "rr@80"])
-def test_average_precision_closed_form_equals_the_sum(name, replacement):
-    protocol = Protocol(5_000, 80, replacement=replacement, n_relevant=3)
-    estimator = naive(metric(name), protocol)
-    ranks = np.array([1, 2, 7, 100, 2_500, 4_998])
-    assert Estimator.expected(estimator, ranks) == pytest.approx(
-        estimator.expected(ranks), rel=1e-12
-    )
-    # The second and third items have no closed form, only the sum.
-    assert estimator.expected(ranks[1:], position=2).shape == (5,)
-
-
 def test_the_bias_is_that_of_the_position():
     estimator = naive(metric("ap"), Protocol(50, 9, n_relevant=3))
     bias = float(estimator.expected(20, position=2)) - 2 / 20 / 3

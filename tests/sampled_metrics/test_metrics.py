@@ -4,11 +4,9 @@ import math
 import re
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from sampled_metrics import Metric, metric
 
@@ -83,18 +81,6 @@ def test_one_item_equals_the_set_of_it(name):
     vector = m.vector(12)
     assert vector == pytest.approx([m.of_set([r], n_items=12) for r in range(1, 13)], abs=0)
     assert vector == pytest.approx([slow(name, {r}, 12) for r in range(1, 13)], rel=1e-14)
-
-
-@given(case=ranked_lists)
-def test_scikit_learn_agrees(case):
-    n, ranks = case
-    truth = np.array([[i in ranks for i in range(1, n + 1)]], dtype=int)
-    scores = -np.arange(1.0, n + 1)[np.newaxis]
-    values = {name: metric(name).of_set(list(ranks), n) for name in ("auc", "ap", "ndcg", "ndcg@4")}
-    assert values["auc"] == pytest.approx(roc_auc_score(truth[0], scores[0]), rel=1e-12, abs=1e-14)
-    assert values["ap"] == pytest.approx(average_precision_score(truth[0], scores[0]), rel=1e-12)
-    assert values["ndcg"] == pytest.approx(ndcg_score(truth, scores), rel=1e-12)
-    assert values["ndcg@4"] == pytest.approx(ndcg_score(truth, scores, k=4), rel=1e-12, abs=1e-15)
 
 
 def test_hand_computed_values():

@@ -96,46 +96,6 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
         assert certified(built_bets, m, n, name, replacement, top).max() <= 1e-9
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("name", ["auc", "ap", "recall@5"])
-def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacement):
-    m, fewest, sizes = 7, 5, [40, 42, 43]
-    kinds = np.array([[m if n == 42 else fewest, 1, 1, n] for n in sizes])
-    joined = bets.Partition(  # 7 negatives are not within a tenth of 5
-        [bets.Part(Protocol(43, fewest, replacement=replacement), (40, m), 39, 1, 1, 1)],
-        np.zeros(3, dtype=int), kinds,
-        np.full(3, 1 / 3), np.ones(3, dtype=int), np.arange(3), metric(name),
-    )  # fmt: skip
-    largest_pmfs = populations.law(fewest, 43, replacement)
-    hat_values = np.array(
-        [np.interp(np.arange(fewest + 1), knots(fewest), unit) for unit in np.eye(6)]
-    )
-    for kind, (n_negatives, _, _, n) in enumerate(kinds.tolist()):
-        x = np.arange(n_negatives + 1)
-        (seen,) = bets.Rows(np.full(x.size, kind), x).seen(joined)
-        assert seen.rows.tolist() == x.tolist()
-        expected = populations.law(n_negatives, n, replacement) @ seen.values(np.eye(6)).T
-        np.testing.assert_allclose(expected, largest_pmfs[:n] @ hat_values.T, rtol=0, atol=1e-12)
-
-
-@pytest.mark.some(2)
-@pytest.mark.parametrize("upto", [3, 20])
-@pytest.mark.parametrize("kind", SHAPES)
-@pytest.mark.parametrize("name", ["auc", "ndcg@5"])
-def test_certificates_hold_for_every_size_of_a_part(name, kind, upto, monkeypatch):
-    # The assumption may end within all catalogues, or be of all ranks of each.
-    m, sizes, assumption = 6, [60, 62, 65], SHAPES[kind]
-    monkeypatch.setattr(assumption_module, "_NEGATIVES_ABOVE", upto)
-    kinds = np.array([[m, 1, 1, n] for n in sizes])
-    parts = bets.partition(kinds, np.ones(3), metric(name), False)
-    assert len(parts.parts) == 1
-    built_bets = bets.build(parts, assumption, np.log(40.0), 200.0)
-    for kind_index, n in enumerate(sizes):
-        top = head(assumption, n, m, upto)
-        excess = certified(built_bets, m, n, name, False, top, kind_index, 65)
-        assert excess.max() <= 1e-9
-
-
 def tied_rows(draws, replacement):
     """Rows with negatives above ("+") and level ("="), and the package's own rows of such a log."""
     kind, x, starts, share = [], [], [], []
@@ -254,33 +214,6 @@ def test_populations_that_an_assumption_allows_are_expected_to_win_nothing(name,
         assert (e_values <= 1.0 + 1e-9).all()
         largest = max(largest, e_values.max())
     assert largest > 0.8
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-def test_users_with_catalogues_of_their_own_are_expected_to_win_nothing(replacement):
-    m, sizes, parsed_metric = 2, [7, 8, 30], metric("auc")
-    kinds = np.array([[m, 1, 1, n] for n in sizes])
-    parts = bets.partition(kinds, np.ones(3), parsed_metric, replacement)
-    built_bets = bets.build(parts, None, np.log(4.0), 3.0)
-    assert len(parts.parts) == 3
-    joined = bets.Partition(
-        [bets.Part(Protocol(30, m, replacement=replacement), (7, m), 6, 1, 1, 1)],
-        np.zeros(3, dtype=int),
-        kinds,
-        parts.share,
-        parts.counted,
-        parts.certified,
-        parsed_metric,
-    )
-    for tested_bets in (built_bets, bets.build(joined, None, np.log(4.0), 3.0)):
-        for ranks in [(1, 1, 1), (7, 8, 30), (1, 8, 11), (3, 2, 1)]:
-            pmfs = [
-                populations.law(m, n, replacement)[r - 1] for n, r in zip(sizes, ranks, strict=True)
-            ]
-            truth = np.mean(
-                [parsed_metric(r, n_items=n) for r, n in zip(ranks, sizes, strict=True)]
-            )
-            assert (expectations(pmfs, np.arange(3), tested_bets, truth) <= 1.0 + 1e-12).all()
 
 
 def of_log(frame, name, assumption=None, **protocol):
@@ -539,28 +472,6 @@ def test_samples_that_contradict_are_refuted_and_others_are_not(monkeypatch):
     # Half of the users is enough to learn from: few more users are needed than for a known one.
     fewer_counts = np.round(sample[1] / 8)
     assert bets.refutations(parts, "decreasing", rows, [fewer_counts])[0] > np.log(1e3)
-
-
-def test_parts_hold_what_is_alike():
-    kinds = np.array([[9, 1, 1, 100], [9, 1, 1, 105], [9, 1, 1, 300], [10, 1, 1, 300],
-                      [9, 2, 1, 300], [9, 2, 2, 300], [4, 1, 1, 300], [9, 1, 1, 310]])  # fmt: skip
-    weights = np.full(8, 10.0)
-    partition = bets.partition(kinds, weights, metric("ap"), True)
-    groups = [
-        np.flatnonzero(partition.part == part_index).tolist()
-        for part_index in range(len(partition.parts))
-    ]
-    assert sorted(groups) == [[0, 1], [2, 4, 5, 7], [3], [6]]
-    for part, group in zip(partition.parts, groups, strict=True):
-        group_kinds = kinds[group]
-        assert part.m == group_kinds[:, 0].min()
-        assert part.pool == (group_kinds[:, 3] - group_kinds[:, 1]).max()
-        assert part.fewest == (group_kinds[:, 3] - group_kinds[:, 1]).min()
-        items, negatives = part.shallowest
-        assert items / negatives == (group_kinds[:, 3] / group_kinds[:, 0]).min()
-    # Each user has the same share, and each item that counts an equal part of the user's sum.
-    np.testing.assert_allclose(partition.share, np.full(8, 1.0 / 7.0))
-    np.testing.assert_allclose(partition.weight, [1, 1, 1, 1, 0.5, 0.5, 1, 1])
 
 
 class Order(Split):

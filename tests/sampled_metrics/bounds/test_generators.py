@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import generators as module
@@ -35,19 +34,6 @@ def on_knots(pmfs, m):
 def averages(rows):
     """The average over the ranks down to each."""
     return np.cumsum(rows, axis=0) / np.arange(1, len(rows) + 1)[:, np.newaxis]
-
-
-@pytest.mark.parametrize("top", [0, 40])
-def test_exact_ranks_need_no_distribution_of_the_sampled_rank(monkeypatch, top):
-    expected = on_knots(np.eye(301), 300)
-    monkeypatch.setattr(Protocol, "rows", None)  # the identity, of 10^8 entries in large catalogues
-    generators = generators_of(300, 300, False, top)
-    np.testing.assert_allclose(
-        generators.pmf[generators.spread :], expected[top:], rtol=0, atol=1e-13
-    )
-    np.testing.assert_allclose(
-        generators.pmf[: generators.spread], averages(expected)[:top], rtol=0, atol=1e-13
-    )
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -196,20 +182,3 @@ def test_the_maximum_is_not_missed_between_ranks_that_are_looked_at(n, m, top, n
         if not top:  # averages are not looked at more closely, nor are prices
             assert bound <= expected + tolerance + abs(slope) * np.abs(np.diff(price)).max()
     assert n_beyond  # so that what was looked at alone would not do
-
-
-def test_a_peak_between_two_ranks_that_are_looked_at_counts():
-    # 200 draws are 50 above at one rank in four and hardly elsewhere.
-    pool, m = 300_000, 200
-    generators = generators_of(pool, m, True)
-    function = np.zeros(knots(m).size)
-    function[np.searchsorted(knots(m), 50)] = 1.0
-    x, gaps = np.arange(m + 1), generators.last[:-1][np.diff(generators.last) > 1]
-    for tolerance in (1e-3, 1e-9):
-        bound = generators.largest(function, generators.last * 0.0, tolerance)
-        above = gaps[(gaps > 0.2 * pool) & (gaps < 0.3 * pool)]
-        fine_grid = np.arange(above[0], above[-1], 7)
-        expectations = stats.binom.pmf(x, m, fine_grid[:, np.newaxis] / pool) @ np.interp(
-            x, knots(m), function
-        )
-        assert expectations.max() - 1e-12 <= bound <= expectations.max() + tolerance + 1e-5

@@ -173,14 +173,6 @@ def test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable(kind)
     assert refused <= 1
 
 
-def test_a_rise_is_missed_by_an_assumption_that_excludes_it():
-    # What the tests above would show if an assumption failed, so that they can fail at all.
-    wrong, refused = missed(
-        populations.spiked({11: 0.5, N: 0.5}), 2_000, 20, "recall@10", "decreasing"
-    )
-    assert wrong + refused > 50
-
-
 def test_a_sample_that_no_ranks_explain_is_refused():
     # The number of negatives above an item spreads: 1,000 users cannot all have 50 of 100.
     counts = np.zeros(101)
@@ -252,17 +244,6 @@ def test_several_relevant_items(name, replacement):
     for users in (500, 1e6):
         bounds = interval(pmfs, protocol, name, users=users)
         assert bounds.low - 1e-7 <= exact <= bounds.high + 1e-7
-
-
-@pytest.mark.parametrize("assumption", [None, "decreasing"])
-def test_a_metric_of_the_best_item_alone_is_nearly_as_if_there_were_no_other(assumption):
-    protocol = Protocol(60, 5, n_relevant=2)
-    counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
-    bounds = interval(counts, protocol, "rr", assumption=assumption)
-    single_bounds = interval(counts[0], Protocol(59, 5), "rr", assumption=assumption)
-    assert [bounds.low, bounds.high] == pytest.approx(
-        [single_bounds.low, single_bounds.high], abs=0.02
-    )
 
 
 def test_a_shape_is_of_the_best_item_alone():

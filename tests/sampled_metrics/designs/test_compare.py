@@ -170,19 +170,6 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
 
-def test_bets_on_ranks_promise_no_number_of_users():
-    # Z is better than Y by 0.002. Y and Z were once promised a verdict from 170,000 users on, and X
-    # and Y one for X, which is worse: logs of 169,120 and of 604,000 users decided neither.
-    comparison = evaluation.compare(read_log("bundled", replacement=False), "ndcg@10")
-    assert not (comparison.frame["warrant"] == "theorem").any()
-    assert comparison.frame["users_needed"].isna().all()
-    assert [sentence.split(" confidence, ")[1] for sentence in comparison.sentences] == [
-        "rank all items.",
-        "rank all items.",
-        "rank all items.",
-    ]
-
-
 @pytest.mark.parametrize("n_relevant", [1, 2])
 @pytest.mark.parametrize("kind", ["recall", "precision", "rr", "ap", "ndcg", "hit"])
 def test_with_replacement_unbiased_values_are_linear_or_there_is_one_irrelevant_item(
@@ -281,15 +268,6 @@ def test_a_difference_is_printed_in_the_direction_of_its_verdict():
     (row,) = compared.shown.to_dict("records")
     assert (row["difference"], row["reported"]) == ("B minus A", "+1.0000")
     assert row["95% interval"] == "+0.876 to +1.000"
-
-
-def test_a_full_ranking_is_said_to_be_exact_for_its_users():
-    rows = pd.DataFrame({"recommender": ["A"] * 5 + ["B"] * 5, "user": [*range(5)] * 2,
-                         "rank": [1, 2, 3, 4, 5, 5, 4, 3, 2, 1]})  # fmt: skip
-    for n_items, is_exact in ((10, True), (11, False)):
-        log = read_log(rows, n_items=n_items, n_negatives=9, replacement=False)
-        for result in (evaluation.compare(log, "auc"), evaluation.estimate(log, ["auc"])):
-            assert ("exact for these users" in " ".join(result.promises())) == is_exact
 
 
 @pytest.mark.parametrize("few", [20, 40])

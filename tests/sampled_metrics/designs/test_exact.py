@@ -9,8 +9,6 @@ import pytest
 from sampled_metrics import evaluation, metric
 from sampled_metrics.designs import ranges
 from sampled_metrics.designs import values as row_values
-from sampled_metrics.designs.sample import Sample
-from sampled_metrics.designs.values import Values
 from sampled_metrics.evaluation import UNDECIDED
 from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
@@ -63,45 +61,3 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
         (row,) = comparison.frame.itertuples()
         assert row.verdict == UNDECIDED
         assert comparison.sentences[0].endswith(" users like these.")
-
-
-@pytest.mark.parametrize("users", [3, 60])
-def test_reported_values_are_those_of_a_table_for_each_class(users):
-    rng = np.random.default_rng(users)
-    rows = []
-    for user in range(users):
-        relevant, m = rng.integers(1, 4), rng.integers(5, 9)
-        scores, negatives = rng.integers(0, 5, relevant), rng.integers(0, 5, m)
-        rows += [
-            (user, item, (negatives > s).sum(), (negatives == s).sum(), m, 40 + user % 2)
-            for item, s in enumerate(scores)
-        ]
-    columns = ["user", "item", "n_better", "n_tied", "n_negatives", "n_items"]
-    log = read_log(pd.DataFrame(rows, columns=columns), replacement=True)
-    sample = Sample(log)
-    assert (sample.many > 0).any()
-    sample_values = Values(sample, 0.1)
-    entries = sum(
-        user_class.n_relevant * (user_class.n_negatives + 1) for user_class in sample.classes
-    )
-    by_rank = []
-    for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
-        parsed_metric = metric(name)
-        build = sample_values._build(parsed_metric, "naive")
-        expected = sample_values.looked_up(build)
-        by_rank.append((sample.tied + 1).sum() <= entries)
-        np.testing.assert_allclose(
-            sample_values.naive(parsed_metric), expected, rtol=1e-12, atol=1e-15
-        )
-        tables = [
-            build(
-                sample.protocol(
-                    int(user_class.sizes[0]), user_class.n_negatives, user_class.n_relevant
-                )
-            )
-            for user_class in sample.classes
-        ]
-        low = min(table.min(axis=1).sum() for table in tables)
-        high = max(table.max(axis=1).sum() for table in tables)
-        assert sample_values.span(parsed_metric) == pytest.approx((low, high), abs=1e-15)
-    assert all(by_rank) == (users == 3)

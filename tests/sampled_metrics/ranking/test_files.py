@@ -176,15 +176,6 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(
         rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t.csv", output=tmp_path / output)
 
 
-def test_a_held_out_item_in_training_is_refused(tmp_path, factors):
-    (tmp_path / "test.csv").write_text("user,item\n0,30\n")
-    seen = np.zeros((9, 50))
-    seen[0, 30] = 1
-    sp.save_npz(tmp_path / "train.npz", sp.csr_array(seen))
-    with pytest.raises(ValueError, match="held_out must not be a training item of its own user"):
-        rank_files(*(tmp_path / n for n in ("U.npy", "V.npy", "test.csv", "train.npz")))
-
-
 def test_training_items_may_be_a_matrix_or_lists(tmp_path, factors):
     names = ("U.npy", "V.npy", "test.csv")
     expected = rank_files(*(tmp_path / name for name in names), tmp_path / "train.npz")

@@ -3,7 +3,6 @@
 import base64
 import re
 import sys
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
 from xml.etree import ElementTree
@@ -12,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import sampled_metrics as sm
-from sampled_metrics import Protocol, metric, planning
+from sampled_metrics import Protocol, planning
 from sampled_metrics._confidence import Assumed
 from sampled_metrics.report import figures
-from sampled_metrics.report.html import matrix, of_comparison, of_estimates, of_plan
+from sampled_metrics.report.html import matrix, of_comparison, of_estimates
 from sampled_metrics.report.text import printable, text
 from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
@@ -104,31 +102,6 @@ def test_a_page_is_whole_and_asks_no_other_host():
     assert "users: 7" in read.texts["li"]
 
 
-SENTENCE = (
-    "B beats A on {} (95% confidence, if deeper ranks have fewer users)."
-)  # fmt: skip
-
-
-def test_a_report_opens_with_the_verdicts():
-    comparisons = {
-        metric_name: comparison("A", "B", metric_name) for metric_name in ("recall@10", "auc")
-    }
-    page = of_estimates(estimates("A", "B"), comparisons, {"users": 7})
-    read = Read(page)
-    assert read.texts["h2"] == [
-        "Verdicts on Recall@10", "Verdicts on AUC", "Recall@10", "AUC", "What was read",
-        "For a paper", "How to read this",
-    ]  # fmt: skip
-    sentences = [SENTENCE.format(label) for label in ("Recall@10", "AUC")]
-    assert read.texts["li"] == [*sentences, "users: 7"]
-    # Nothing but headings, and the metric's own name, is read before the first verdict.
-    body = page[page.index("<h1") :]
-    assert body.index(sentences[0]) < min(body.index(tag) for tag in ("<table", "<img", "<p>"))
-    comparison_page = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
-    assert comparison_page.texts["h2"][0] == "Verdicts on AUC"
-    assert comparison_page.texts["li"] == [sentences[1], "metric: auc", "a note."]
-
-
 def compared(*verdicts):
     """A comparison with these pairs and verdicts."""
     rows = [pair_of(first, second).assign(verdict=verdict) for first, second, verdict in verdicts]
@@ -168,18 +141,6 @@ def test_a_report_of_three_or_more_opens_with_the_matrix():
         assert body.index("<table") < min(body.index(tag) for tag in ("<li", "<img", "<p>"))
         wins = [cell for cell in read.all("td") if cell.get("class") == "wins"]
         assert len(wins) == 2
-
-
-def test_a_report_has_text_and_tables_for_a_paper():
-    found = sm.estimate("bundled", ["auc"])
-    compared = {"auc": sm.compare("bundled", "auc")}
-    read = Read(replace(found, comparisons=compared).to_html())
-    assert replace(found, comparisons=compared).methods() in read.texts["p"]
-    assert "all verdicts with this confidence on one metric are right" in "".join(read.texts["p"])
-    assert read.texts["pre"] == [found.to_latex(), compared["auc"].to_latex()]
-    alone = Read(compared["auc"].to_html())
-    assert alone.texts["pre"] == [compared["auc"].to_latex()]
-    assert compared["auc"].methods() in alone.texts["p"]
 
 
 def test_each_figure_has_a_text_and_each_table_a_caption_and_heads():
@@ -311,18 +272,6 @@ def test_a_result_is_written_as_the_name_of_the_file_says(tmp_path):
         assert path.read_text(encoding="utf-8") == text_
     with pytest.raises(ValueError, match=r"must end in one of \.html, \.tex, .*, got out\.xml"):
         result.write("out.xml")
-
-
-def test_a_plan_has_a_table_for_each_pair():
-    ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
-    options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
-    plans = planning.plan(ranks, metric("ap"), Protocol(100, 10), 20, **options)
-    read = Read(of_plan(replace(plans, source={"users": 20})))
-    assert read.open == []
-    assert len(read.all("table")) == 3
-    assert read.texts["dt"] == ["naive", "rank estimate"]
-    assert read.texts["li"] == [*plans.sentences, "users: 20"]
-    assert read.all("script") == []
 
 
 def test_numbers_for_the_eye():

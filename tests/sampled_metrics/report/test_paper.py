@@ -71,19 +71,6 @@ def test_a_biased_estimator_is_not_called_unbiased():
     assert "with replacement" in result.to_latex()
 
 
-def test_designs_are_described():
-    rows = frame_of(60).assign(n_above=3.0)
-    log = sm.read_log(rows, n_items=50, n_negatives=9, replacement=True)
-    paragraph = sm.estimate(log, ["auc"]).methods()
-    assert "drawn with the probabilities that n_above allows for, from" in paragraph
-    shared = sm.read_log(
-        frame_of(60), n_items=50, n_negatives=9, replacement=False, shared_negatives=True
-    )
-    result = sm.estimate(shared, ["ndcg@10"], identification=False)
-    assert "uniformly, shared by users, from" in result.methods()
-    assert "intervals" not in result.methods()
-
-
 def test_a_caption_states_what_the_table_needs(estimates):
     caption = re.search(r"\\caption\{(.*)\}", estimates.to_latex(label="tab:a"))
     assert caption
