@@ -1,14 +1,10 @@
 """What the tests with other libraries share: a small data set, and what our naive value is."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +12,6 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import readers
-from sampled_metrics.results import Estimates
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "book/library"
@@ -30,14 +25,14 @@ OLDER = {file.name for file in Path(__file__).parent.glob("test_*.py")} - NEWER
 collect_ignore = sorted(NEWER if find_spec("recbole") else OLDER)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     # Other libraries' warnings are shown, and are not ours to mend; our own stay errors.
     config.addinivalue_line("filterwarnings", "default")
     config.addinivalue_line("filterwarnings", "error:::(sampled_metrics|test_)")
 
 
 @pytest.fixture(scope="session")
-def ratings() -> pd.DataFrame:
+def ratings():
     """What 80 users rated of 300 items, popular ones more often; times are in order."""
     rng = np.random.default_rng(11)
     weights = 1.0 / np.arange(3, 303)
@@ -49,7 +44,7 @@ def ratings() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def split(ratings: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, dict[int, list[int]]]:
+def split(ratings):
     """Training and test ratings, the last of each user, and 50 negatives for each user."""
     rng = np.random.default_rng(12)
     last = ratings.groupby("user")["time"].transform("max") == ratings["time"]
@@ -64,16 +59,16 @@ def split(ratings: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, dict[int, 
 
 
 @pytest.fixture(scope="session")
-def naive() -> Callable[[Estimates], dict[str, float]]:
+def naive():
     """The naive values of a table, by metric."""
 
-    def of(found: Estimates) -> dict[str, float]:
+    def of(found):
         return dict(zip(found.frame["metric"], found.frame["reported"], strict=True))
 
     return of
 
 
-def lines_of(page: str, begins: str) -> str:
+def lines_of(page, begins):
     """The block of a page of the library that begins with a text."""
     text = (PAGES / page).read_text(encoding="utf-8")
     blocks = re.findall(r"(?ms)^```\{code-block\} python\n(.*?)^```$", text)
@@ -82,10 +77,10 @@ def lines_of(page: str, begins: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def shown() -> Callable[..., dict[str, Any]]:
+def shown():
     """A function that runs three lines of the page on libraries, with the metrics of a test."""
 
-    def run(begins: str, metrics: list[str], **given: Any) -> dict[str, Any]:
+    def run(begins, metrics, **given):
         lines = lines_of("libraries.md", begins)
         lines, changed = re.subn(
             r"estimate\(log, \[.*?\]", f"estimate(log, {metrics}, identification=False", lines
@@ -99,10 +94,10 @@ def shown() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def added() -> Callable[..., dict[str, Any]]:
+def added():
     """A function that runs three lines of the page on loops, as they are shown."""
 
-    def run(begins: str, **given: Any) -> dict[str, Any]:
+    def run(begins, **given):
         values = {"np": np, "sm": sm, "readers": readers, **given}
         exec(lines_of("loop.md", begins), values)
         return values
@@ -111,20 +106,20 @@ def added() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def column() -> Callable[[Estimates, str], dict[str, float]]:
+def column():
     """A column of a table, by metric."""
 
-    def of(found: Estimates, name: str) -> dict[str, float]:
+    def of(found, name):
         return dict(zip(found.frame["metric"], found.frame[name], strict=True))
 
     return of
 
 
 @pytest.fixture(scope="session")
-def corrected() -> Callable[[Estimates, dict[str, float]], None]:
+def corrected():
     """Asserts that ranges hold the exact metrics, and that estimates are twice as near."""
 
-    def check(found: Estimates, exact: dict[str, float]) -> None:
+    def check(found, exact):
         rows = found.frame.set_index("metric")
         for name, value in exact.items():
             row = rows.loc[name]
@@ -135,10 +130,10 @@ def corrected() -> Callable[[Estimates, dict[str, float]], None]:
 
 
 @pytest.fixture(scope="session")
-def run_read() -> Callable[..., Any]:
+def run_read():
     """A function that reads a run as a row of the page on small corpora says."""
 
-    def read(begins: str, **given: Any) -> Any:
+    def read(begins, **given):
         text = (PAGES / "corpus.md").read_text(encoding="utf-8")
         (row,) = [line for line in text.splitlines() if line.startswith(f"| {begins}")]
         expression = re.findall(r"`([^`]+)`", row.split(" | ")[1])[0]

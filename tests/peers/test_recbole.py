@@ -3,7 +3,6 @@
 import logging
 import sys
 
-import pandas as pd
 import pytest
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
@@ -145,30 +144,3 @@ def test_several_relevant_items(fitted, naive):
     found = sm.estimate(log, ["recall@10", "hr@10"], identification=False)
     assert log.frame["n_relevant"].max() > 1
     assert naive(found)["recall@10"] == pytest.approx(rows.attrs["reported"]["recall@10"], abs=1e-6)
-
-
-def test_all_items_are_ranked_in_mode_full(fitted, naive):
-    trainer, test_data = fitted("BPR", mode="full")
-    rows = readers.recbole(trainer, test_data)
-    log = sm.read_log(rows, replacement=False)
-    found = sm.estimate(log, ["ndcg@10"], identification=False)
-    assert (rows["n_negatives"] == rows["n_items"] - 1).all()
-    assert naive(found)["ndcg@10"] == pytest.approx(rows.attrs["reported"]["ndcg@10"], abs=1e-6)
-
-
-def test_popular_negatives_are_refused_and_nothing_is_left_behind(fitted):
-    trainer, test_data = fitted("BPR", mode="pop100")
-    with pytest.raises(ValueError, match="data must have uniform negatives, got the distribution"):
-        readers.recbole(trainer, test_data)
-    assert trainer.evaluate(test_data)["recall@10"] > 0
-
-
-def test_a_batch_as_recbole_hands_it_on(fitted):
-    trainer, test_data = fitted("BPR")
-    trainer.evaluate(test_data)
-    scores, user, item = trainer._neg_sample_batch_eval(next(iter(test_data)))[1:]
-    rows = readers.recbole_scores(scores, user, item)
-    assert isinstance(rows, pd.DataFrame)
-    assert rows["user"].tolist() == user.tolist()
-    better = [(scores[u] > scores[u, i]).sum().item() for u, i in zip(user, item, strict=True)]
-    assert rows["n_better"].tolist() == better

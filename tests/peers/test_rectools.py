@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from implicit.als import AlternatingLeastSquares
-from implicit.nearest_neighbours import TFIDFRecommender
 from rectools import Columns
 from rectools.dataset import Dataset
 from rectools.metrics import MAP, MRR, NDCG, HitRate, Recall, calc_metrics
-from rectools.models import ImplicitALSWrapperModel, ImplicitItemKNNWrapperModel
+from rectools.models import ImplicitALSWrapperModel
 
 import sampled_metrics as sm
 from sampled_metrics import readers
@@ -94,52 +93,6 @@ def test_without_candidates_all_recommended_items_are(split):
     lengths = reco[Columns.User].value_counts()
     assert (rows["n_negatives"] == lengths[rows["user"]].to_numpy() - 1).all()
     assert rows["n_negatives"].min() > drawn[Columns.User].value_counts().max()
-
-
-def neighbours():
-    return ImplicitItemKNNWrapperModel(TFIDFRecommender(K=12, num_threads=1))
-
-
-def test_what_a_model_did_not_score_is_refused_or_tied_last(split):
-    train, interactions, drawn = tables(split, "text")
-    reco = recommended(train, model=neighbours())
-    with pytest.raises(ValueError, match="reco must hold every candidate, got none of item"):
-        readers.rectools(reco, interactions, drawn)
-    rows = readers.rectools(reco, interactions, drawn, unscored="tied last")
-    scored = reco.set_index([Columns.User, Columns.Item])["score"]
-    negatives = drawn.groupby(Columns.User)[Columns.Item].agg(list)
-    unknown = 0
-    for row in rows.itertuples():
-        own = [scored.get((row.user, item), -np.inf) for item in negatives[row.user]]
-        mine = scored.get((row.user, row.item), -np.inf)
-        assert row.n_better == sum(score > mine for score in own)
-        assert row.n_tied == sum(score == mine for score in own)
-        unknown += mine == -np.inf
-    assert unknown > 3
-    assert (rows["n_negatives"] == 50).all()
-
-
-@pytest.mark.parametrize("model", [None, neighbours])
-def test_lists_that_were_cut_are_refused(split, model):
-    train, interactions, drawn = tables(split, "numbers")
-    reco = recommended(train, k=10, model=model and model())
-    with pytest.raises(ValueError, match="reco must hold every relevant item, got none of item"):
-        readers.rectools(reco, interactions)
-    with pytest.raises(ValueError, match="reco must hold every candidate, got none of item"):
-        readers.rectools(reco, interactions, drawn)
-    with pytest.raises(ValueError, match="got lists that were cut at 10 items") as refusal:
-        readers.rectools(reco, interactions, drawn, unscored="tied last")
-    assert "\n" not in str(refusal.value)
-
-
-def test_ids_of_two_kinds_are_named(split):
-    train, interactions, drawn = tables(split, "numbers")
-    reco = recommended(train)
-    other = interactions.assign(user_id=interactions[Columns.User].astype(str))
-    with pytest.raises(ValueError, match="the ids of its users are of another kind, and text in"):
-        readers.rectools(reco, other)
-    with pytest.raises(ValueError, match="the ids of its users are of another kind, and text in"):
-        readers.rectools(reco, other, drawn, unscored="tied last")
 
 
 @pytest.mark.parametrize("last", [1, 3])

@@ -116,20 +116,6 @@ def test_the_chi_square_statistic_by_hand():
     assert check.p_value == pytest.approx(2 * min(tail, 1 - tail))
 
 
-@pytest.mark.some(1)
-@pytest.mark.simulation
-@pytest.mark.parametrize("seed", range(3))
-def test_the_expected_statistic_is_exact(seed):
-    # The mean of the statistic over draws is 1, for any positives, bins and numbers of draws.
-    for replacement in (False, True):
-        tables = [
-            audit(*claimed((seed, run), 20, 60, 4 + seed, replacement), replacement=replacement)
-            for run in range(30)
-        ]
-        ratios = np.array([by_check(frame)["items"].statistic for frame in tables])
-        assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(ratios.size)
-
-
 def lower_half(rng, draws, n_items):
     return rng.integers(0, n_items // 2, draws.shape)
 

@@ -518,44 +518,6 @@ def test_estimate_has_one_row_for_each_recommender_and_metric(log, capsys):
     assert widths[2] < widths[3]
 
 
-@pytest.mark.some(2)
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "line",
-    [
-        "estimate log.csv DISTINCT",
-        "compare log.csv DISTINCT --metric ndcg@10",
-        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000"
-        " --max-negatives 99",
-        "estimate toy/log.csv TOY",
-        "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
-        "plan --from toy/log.csv TOY --metric ndcg@10",
-        "published toy/table.csv --users 300 TOY",
-        "published toy/table.csv --users 300 TOY --orders",
-        "audit toy/negatives.csv --n-items 500 --positives toy/positives.csv",
-        "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv",
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("small_log")
-def test_a_table_fits_a_terminal(line, folder, capsys):
-    # Names of twelve characters, for the bundled log and the example.
-    names = {short: f"Recommender{short}" for short in "XYZAB"}
-    assert main(["example", "toy"]) == 0
-    toy = pd.read_csv("toy/log.csv")
-    toy.assign(recommender=toy["recommender"].map(names)).to_csv("toy/log.csv", index=False)
-    printed = pd.read_csv("toy/table.csv", dtype=str)
-    printed.assign(method=printed["method"].map(names)).to_csv("toy/table.csv", index=False)
-    bundled = read_log("bundled").frame
-    bundled = bundled.assign(recommender=bundled["recommender"].map(names))
-    bundled.drop(columns=["position", "n_relevant"]).to_csv("log.csv", index=False)
-    capsys.readouterr()
-    line = line.replace("TOY", "--n-items 480 --n-negatives 50 DISTINCT")
-    assert main([*line.replace("DISTINCT", "--no-replacement").split(), "--quiet"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= 100, max(lines, key=len)
-
-
 def test_plan_for_the_catalogue_of_the_log_or_another(log, capsys):
     options = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     assert main(["plan", "--from", "log.csv", *SIZES, *options, "--format", "json"]) == 0

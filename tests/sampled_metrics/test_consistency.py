@@ -2,14 +2,13 @@
 
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
-from sampled_metrics.estimators import bias_variance, naive
+from sampled_metrics.estimators import naive
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
 from tests.reference import exact_pmf
 
@@ -79,33 +78,6 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch):
     assert 2 * len(set(tried)) == len(tried) < 240
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("name", ["ap", "recall@2", "auc"])
-def test_orders_equal_sorting_the_expected_means_at_every_m(name, replacement):
-    n, m_max = 30, 29
-    ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
-    protocol = Protocol(n, m_max, replacement=replacement)
-    table = order_by_negatives(ranks, metric(name), protocol).frame
-    assert table["first"].tolist() == [1, *(table["last"] + 1).tolist()[:-1]]
-    assert table["last"].iloc[-1] == m_max
-    exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
-    for row in table.itertuples():
-        for m in range(row.first, row.last + 1):
-            estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
-            mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
-            groups = [group.split(" = ") for group in row.order.split(" > ")]
-            assert sorted(name for group in groups for name in group) == sorted(ranks)
-            for group in groups:
-                assert [mean[x] for x in group] == pytest.approx([mean[group[0]]] * len(group))
-            for better, worse in pairwise(groups):
-                assert mean[better[0]] > mean[worse[0]] * (1 + 1e-12)
-            agreements = [
-                sign(exact[a], exact[b]) == sign(mean[a], mean[b]) for a in mean for b in mean
-            ]
-            assert row.right == all(agreements)
-    assert (table["order"].iloc[1:].values != table["order"].iloc[:-1].values).all()
-
-
 def test_orders_of_the_toy():
     table = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
     assert table["first"].tolist() == [1, 73, 281, 438, 954]
@@ -167,39 +139,6 @@ def test_order_of_nearly_equal_means():
 def test_bad_ranks(ranks, n_items, message):
     with pytest.raises(ValueError, match=message):
         order_by_negatives(ranks, "ap", Protocol(n_items, 5))
-
-
-def slow_difference(first, second, estimator):
-    """The law of the difference of the averages, by convolving every user's own."""
-    pmf = {0.0: Fraction(1)}
-    protocol = estimator.protocol
-    for direction, ranks in ((1, first), (-1, second)):
-        for rank in ranks:
-            rank_pmf = exact_pmf(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
-            convolved = {}
-            for total, p in pmf.items():
-                for value, q in zip(estimator.values, rank_pmf, strict=True):
-                    key = round(total + direction * float(value) / len(ranks), 12)
-                    convolved[key] = convolved.get(key, 0) + p * q
-            pmf = convolved
-    return pmf
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("name", ["ap", "ndcg@2", "auc"])
-def test_verdict_has_the_moments_of_the_whole_law(name, replacement):
-    first, second = [1, 4, 7], [2, 3, 9]
-    for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
-        estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
-        pmf = slow_difference(first, second, estimator)
-        assert float(sum(pmf.values())) == pytest.approx(1, abs=1e-12)
-        mean = sum(value * float(p) for value, p in pmf.items())
-        second_moment = sum(value**2 * float(p) for value, p in pmf.items())
-        pair_verdict = verdict(first, second, estimator)
-        assert pair_verdict.expected == pytest.approx(mean, abs=1e-11)
-        assert pair_verdict.sd == pytest.approx(np.sqrt(second_moment - mean**2), rel=1e-9)
-        exact = metric(name)(first, 9).mean() - metric(name)(second, 9).mean()
-        assert pair_verdict.exact == pytest.approx(exact)
 
 
 def test_a_verdict_without_chance_is_right_or_wrong():

@@ -118,25 +118,6 @@ def test_all_samples_of_a_tiny_corpus(name, seed, monkeypatch):
         assert float(centre) == pytest.approx(truth)
 
 
-@pytest.mark.parametrize("n_drawn", [1, 2, 4])
-def test_the_variance_of_any_function_of_a_sample_is_bounded(n_drawn):
-    """The theorem for functions of samples that are no estimates, in exact fractions."""
-    rng, n = np.random.default_rng(n_drawn), OTHERS
-    for _ in range(20):
-        numbers = {
-            frozenset(sample): Fraction(int(rng.integers(-9, 10)))
-            for sample in combinations(range(n), n_drawn)
-        }
-        means, variances = [], []
-        for sample in combinations(range(n), n_drawn + 1):
-            left = [numbers[frozenset(sample) - {d}] for d in sample]
-            means.append(sum(left) / len(left))
-            gaps = sum((t - means[-1]) ** 2 for t in left)
-            variances.append((1 - Fraction(n_drawn, n)) * gaps)
-        centre = sum(means) / len(means)
-        assert sum(variances) >= sum((t - centre) ** 2 for t in means)
-
-
 @pytest.mark.parametrize("steepness", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@4", "rr"])
 def test_middle_values_solve_their_normal_equations(name, steepness):

@@ -1,9 +1,5 @@
 """Ranks by shards and on a cluster, against one process and one count; and what may go wrong."""
 
-import os
-import subprocess
-import sys
-import threading
 import time
 from concurrent.futures import CancelledError
 from functools import partial, partialmethod
@@ -25,7 +21,6 @@ from sampled_metrics.ranking.blocks import Layout
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.job import Job, Source
 
-ROOT = Path(__file__).parents[3]
 N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
 
@@ -253,50 +248,6 @@ def slowly(seconds, users, items):
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
 
 
-def logged(log, users, items):
-    """A slow function that leaves a line for each call."""
-    with Path(log).open("a") as file:
-        file.write(f"{users[0]}\n")
-    return slowly(0.1, users, items)
-
-
-def started(program, *options):
-    """A scheduler or worker of Dask in a process of its own."""
-    command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
-    return subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
-
-
-def end(process):
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.processes
-def test_a_killed_scheduler_is_said(small_calls, files, tmp_path):
-    at = "--scheduler-file", str(tmp_path / "s.json")
-    scheduler = started("scheduler", *at, "--host", "127.0.0.1", "--port", "0")
-    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
-    worker = started("worker", *at, *options, "--local-directory", str(tmp_path))
-    log = tmp_path / "log"
-
-    def kill():
-        while not log.exists() or len(log.read_text()) < 8:
-            time.sleep(0.02)
-        scheduler.kill()
-
-    murderer = threading.Thread(target=kill, daemon=True)
-    try:
-        with Client(scheduler_file=str(tmp_path / "s.json"), set_as_default=False) as connected:
-            connected.wait_for_workers(1, timeout=60)
-            murderer.start()
-            score = partial(logged, log)
-            with pytest.raises(ConnectionError, match="is gone, so begin again"):
-                sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, cluster=connected)
-    finally:
-        end(scheduler)
-        end(worker)
-
-
 @pytest.mark.some(2)
 @pytest.mark.parametrize("ended", [CommClosedError("closed"), CancelledError("gone")])
 @pytest.mark.parametrize("use", [(Future, "result"), (Client, "submit")])
@@ -387,27 +338,3 @@ def test_a_source_says_where_a_file_is_missing():
     with pytest.raises(ValueError, match=r"no\.npy is missing: it must be a \.npy file"):
         Source.of("no.npy", "users")
     assert Job(Source("u", values=np.ones((3, 2))), None).shape == (3, 2)
-
-
-@pytest.mark.processes
-def test_a_worker_that_dies_while_rows_are_computed_loses_none(tmp_path):
-    rows = {"recommender": ["A", "B"] * 40, "user": np.repeat(np.arange(40), 2)}
-    table = pd.DataFrame(rows | {"rank": np.arange(80) % 10 + 1})
-    options = {"n_items": 500, "n_negatives": 9, "replacement": True}
-    died = tmp_path / "died"
-
-    def dying(part):
-        if part.index[0] > 0 and not died.exists():
-            died.touch()
-            os._exit(1)
-        return part
-
-    lazy = dask.dataframe.from_pandas(table, npartitions=4)
-    lazy = lazy.map_partitions(dying, meta=table.iloc[:0])
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-    with cluster, Client(cluster):
-        log = sm.read_log(lazy, **options)
-    assert died.exists()
-    expected = sm.read_log(table, **options)
-    pd.testing.assert_frame_equal(log.frame, expected.frame)
-    pd.testing.assert_frame_equal(log.counts, expected.counts)

@@ -1,8 +1,6 @@
 """What an evaluator of PyKEEN holds, against its triples."""
 
 from collections import defaultdict
-from fractions import Fraction
-from itertools import pairwise, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +10,6 @@ from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
 from sampled_metrics.published_tables import published
 from sampled_metrics.readers import pykeen, pykeen_metrics
-from sampled_metrics.readers.pykeen import _averaged
 
 from .counts import Tensor, rows_of
 
@@ -158,17 +155,3 @@ def test_averages_of_pykeen_with_ties_are_ranges_of_what_averaging_over_ties_giv
         assert bounds.checks["together"].all()
     assert widths[3] < min(widths[:3])
     assert ends["AUC"] == [pytest.approx(averaged["AUC"], abs=1e-6)]
-
-
-def test_the_reciprocal_rank_over_ties_is_bounded_by_that_of_ties_from_the_first_place():
-    """In fractions, for single ties, and for two users with different ones."""
-    means = {}
-    for better, tied in product(range(8), range(40)):
-        places = range(better + 1, better + tied + 2)
-        means[better, tied] = sum(Fraction(1, place) for place in places) / (tied + 1)
-    reciprocal = {(b, t): 1 / (b + 1 + Fraction(t, 2)) for b, t in means}
-    for first, second in [*((key, key) for key in means), *pairwise(means), ((0, 0), (0, 39))]:
-        low, high = _averaged(
-            "MRR", "realistic", float((reciprocal[first] + reciprocal[second]) / 2)
-        )
-        assert low - 1e-12 <= float((means[first] + means[second]) / 2) <= high + 1e-12

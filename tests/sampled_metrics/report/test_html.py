@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, planning
 from sampled_metrics._confidence import Assumed
 from sampled_metrics.report import figures
-from sampled_metrics.report.html import matrix, of_comparison, of_estimates
+from sampled_metrics.report.html import matrix, of_estimates
 from sampled_metrics.report.text import printable, text
 from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
@@ -125,24 +124,6 @@ def test_a_matrix_has_each_verdict_from_both_sides_and_most_victories_first():
     assert matrix(comparison("A", "B")) == {}
 
 
-def test_a_report_of_three_or_more_opens_with_the_matrix():
-    for page in (of_comparison(THREE, {}), of_estimates(estimates("A"), {"auc": THREE}, {})):
-        read = Read(page)
-        assert read.open == []
-        assert read.all("script") == []
-        heads = [head["scope"] for head in read.all("th")]
-        assert heads[:6] == ["col"] * 3 + ["row"] * 3
-        names = [printable(name) for name in (NASTY, AMBIGUOUS, "A")]
-        assert read.texts["th"][:6] == [*names, *names]
-        assert read.texts["td"][:6] == [
-            "probably beats", "undecided", "probably loses", "beats", "undecided", "loses",
-        ]  # fmt: skip
-        body = page[page.index("<h2") :]
-        assert body.index("<table") < min(body.index(tag) for tag in ("<li", "<img", "<p>"))
-        wins = [cell for cell in read.all("td") if cell.get("class") == "wins"]
-        assert len(wins) == 2
-
-
 def test_each_figure_has_a_text_and_each_table_a_caption_and_heads():
     page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {})
     read = Read(page)
@@ -237,27 +218,6 @@ def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch):
     assert Read(Audit(nasty_comparison.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
         nasty_comparison.to_html()
-
-
-def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs():
-    better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    names = ["naive", "bias-variance"]
-    populations = {"A": better, "B": worse}
-    plan = planning.plan(populations, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
-    (ax,) = plan.plot().axes
-    (naive, corrected, exact) = plan.frame.to_dict("records")
-    assert [text.get_text() for text in ax.texts] == [
-        f"{naive['negatives_needed']} negatives", "not reached with more users",
-        f"{corrected['negatives_needed']} negatives", f"{corrected['users_needed']} users",
-        "users as planned", f"{exact['users_needed']} users",
-    ]  # fmt: skip
-    assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "naive\nright in 49%", "bias-variance\nright in over 99%", "all items\nright in over 99%",
-    ]  # fmt: skip
-    assert [point.get_xdata()[0] for point in ax.lines] == [
-        naive["scores_by_negatives"], corrected["scores_by_negatives"],
-        corrected["scores_by_users"], 50_000, exact["scores_by_users"],
-    ]  # fmt: skip
 
 
 def test_a_result_is_written_as_the_name_of_the_file_says(tmp_path):
