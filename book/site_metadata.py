@@ -42,8 +42,13 @@ def site_address(repository: str) -> str:
 
 
 def set_address(_: Sphinx, config: Config) -> None:
-    """Let Sphinx write canonical addresses, unless the configuration names another."""
+    """Let Sphinx write canonical addresses, unless the configuration names another.
+
+    Buttons that launch a notebook elsewhere lead nowhere until the owner is known.
+    """
     repository = config.html_theme_options.get("repository_url", "")
+    if PLACEHOLDER in repository.split("/"):
+        config.html_theme_options.pop("launch_buttons", None)
     config.html_baseurl = config.html_baseurl or site_address(repository)
 
 

@@ -160,7 +160,7 @@ def is_folded(block: Tag) -> bool:
 
 def is_exercise(block: Tag) -> bool:
     """Whether a paragraph begins an exercise."""
-    pattern = r"(Exercise )?\d+( \(data\))?\."
+    pattern = r"(Exercise )?\d+( \([^)]*\))?\."
     return block.name == "p" and re.match(pattern, block.get_text()) is not None
 
 

@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urljoin
 
 import pytest
@@ -100,6 +101,16 @@ def test_the_address_follows_from_the_repository_as_the_citations_does():
     assert site_metadata.site_address(repository) == owners_address("Some-Body")
     assert site_metadata.site_address(f"{repository}/") == owners_address("Some-Body")
     assert site_metadata.site_address("https://example.org/group/sampled-metrics") == ""
+
+
+@pytest.mark.parametrize("owner", [site_metadata.PLACEHOLDER, "Somebody"])
+def test_notebooks_are_launched_only_from_a_repository_with_an_owner(owner):
+    address = f"https://github.com/{owner}/sampled-metrics"
+    options = {"repository_url": address, "launch_buttons": {"colab_url": "https://a.test"}}
+    config = SimpleNamespace(html_theme_options=options, html_baseurl="")
+    site_metadata.set_address(None, config)
+    assert ("launch_buttons" in options) == (owner != site_metadata.PLACEHOLDER)
+    assert options["repository_url"] == address
 
 
 def test_without_an_owner_nothing_is_absolute(build):
