@@ -96,6 +96,10 @@ def test_decide_has_the_counts_of_other_kinds():
     assert rows.loc[rows["kind"] == "neural", "data"].nunique() == 4
     assert "two on four data sets" in page
     assert f"and {count('neural', 'range')} ranges missed" in page
+    neural = rows[rows["said"] & (rows["kind"] == "neural") & (rows["what"] == "pair")]
+    both = neural[neural[["first", "second"]].isin(["SASRec", "MultiVAE"]).all(axis=1)]
+    assert (len(both), (~both["right"]).sum()) == (6, 1)
+    assert "Six of these verdicts were on a pair of both, and one of the six was wrong" in page
     wrong, said = missed["twins", "pair"].sum(), missed["twins", "pair"].size
     assert f"{said} got a verdict, and {wrong} of the {said} were wrong" in page
     tried = ((rows["kind"] == "twins") & (rows["what"] == "pair")).sum()

@@ -226,8 +226,14 @@ def test_the_page_states_the_shares_that_are_counted():
     assert f"All {right.size} verdicts of the theorem were right" in text
     assert right.all()
     at_hundred = left_out[left_out["n_negatives"] == 100]
-    share = at_hundred["wrong_verdicts"].sum() / at_hundred["verdicts"].sum()
-    assert f"about {share:.0%} were" in text  # in the box
+    words = " ".join(text.split())
+    for name, form in (
+        ("ndcg@10", "{0:.1%} of the pairs and {1:.1%} of the verdicts were wrong on NDCG@10, and"),
+        ("recall@10", "{0:.1%} and {1:.1%} on Recall@10: averages over sources"),
+    ):  # in the box
+        by_source = at_hundred[at_hundred["metric"] == name]
+        of_verdicts = (by_source["wrong_verdicts"] / by_source["verdicts"]).mean()
+        assert form.format(by_source["wrong"].mean(), of_verdicts) in words
     assert at_hundred["called"].mean() == pytest.approx(0.5, abs=0.05)  # about half
 
 
