@@ -1,0 +1,178 @@
+"""Intervals from anchors: users whose items are ranked exactly, drawn in proportion to a size.
+
+The size `U` of a user is an upper bound of the user's metric `M`, such as the metric of the rank
+among the scored items alone. Auditors draw invoices in this way, in proportion to their amounts.
+Users are drawn without replacement. Before a draw let `K` be the sum of `M` over the users drawn
+earlier, and `R` the sum of `U` over all others. If the mean of `M` over all `N` users is `mu`, then
+the next `z = M / U` has the expectation `(N mu - K) / R`, and it is in [0, 1]. So (K + R z) / N has
+the expectation `mu` (desraj1956), and bets on `z` give an interval for any number of anchors
+(waudbysmith2024). The users are fixed, whoever they are: only the draw is random, and it is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import rel_entr
+
+from .._validate import FloatArray, IntArray
+from ..numerics.betting import crossing, tally
+
+#: Largest stake, as a share of the stake that can lose everything.
+_MOST = 0.75
+#: The share of the error rate that an interval of the users has within one of their population.
+_SHARE = 0.2
+
+
+def draw(sizes: ArrayLike, n_draws: int, rng: np.random.Generator) -> IntArray:
+    """Draw users without replacement, each time in proportion to `sizes` (rosen1972).
+
+    Returns their indices in the order of the draws: `n_draws`, or all users of positive size.
+
+    >>> draw([0.0, 2.0, 1.0], 5, np.random.default_rng(1)).tolist()
+    [1, 2]
+    """
+    positive = np.flatnonzero(np.asarray(sizes) > 0)
+    times = rng.exponential(size=positive.size) / np.asarray(sizes, dtype=float)[positive]
+    return positive[np.argsort(times, kind="stable")[:n_draws]]
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """The values of anchors in the order of their draws, and what is known of the other users.
+
+    Attributes
+    ----------
+    values, sizes : ndarray of float, shape (draws,)
+        M and U of each anchor; values / sizes is in [`lowest`, 1].
+    rest : float
+        The sum of the sizes of all users that were not drawn.
+    users : int
+        All users, those of size 0 included, whose values are 0.
+    lowest : {0, -1}
+        0 for values of a metric, -1 for differences of values.
+
+    Examples
+    --------
+    Three of ten users can have a positive value, and two of them were ranked:
+
+    >>> anchors = Anchors(np.array([0.5, 0.0]), np.array([0.5, 1.0]), 0.2, 10)
+    >>> round(anchors.estimate, 3), [round(end, 3) for end in anchors.interval(0.05)]
+    (0.11, [0.05, 0.07])
+    """
+
+    values: FloatArray
+    sizes: FloatArray
+    rest: float
+    users: int
+    lowest: float = 0.0
+
+    @cached_property
+    def _known(self) -> FloatArray:
+        """Before each draw the sum of the values drawn earlier."""
+        return np.append(0.0, np.cumsum(self.values)[:-1])
+
+    @cached_property
+    def _open(self) -> FloatArray:
+        """Before each draw the sum of the sizes of the users that are not drawn yet."""
+        return np.asarray(self.rest + np.cumsum(self.sizes[::-1])[::-1])
+
+    @cached_property
+    def _ratios(self) -> FloatArray:
+        return np.asarray((self.values / self.sizes - self.lowest) / (1.0 - self.lowest))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The means that are possible whatever the values of the users that were not drawn."""
+        known = float(self.values.sum())
+        return (known + self.lowest * self.rest) / self.users, (known + self.rest) / self.users
+
+    @property
+    def _estimates(self) -> FloatArray:
+        return np.asarray((self._known + self._open * self.values / self.sizes) / self.users)
+
+    @property
+    def estimate(self) -> float:
+        """The mean of an unbiased estimate from each draw; exact without other users."""
+        return self.limits[0] if self.rest == 0 else float(self._estimates.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of the estimate, from the spread over the draws; 0 if it is exact, else of two or more.
+
+        Estimates from different draws are uncorrelated.
+        """
+        if self.rest == 0:
+            return 0.0
+        n_draws = self.values.size
+        return float(self._estimates.std(ddof=1) / np.sqrt(n_draws)) if n_draws > 1 else np.nan
+
+    def interval(self, error_rate: float) -> tuple[float, float]:
+        """Means over the users that no bet rejects; it misses with at most `error_rate`."""
+        low, high = self.limits
+        if self.rest == 0:
+            return low, high
+        stakes, needed = self._stakes(error_rate), float(np.log(2.0 / error_rate))
+        larger = crossing(lambda mean: self._wealth(mean, stakes, 1) - needed, low, high)
+        smaller = crossing(lambda mean: self._wealth(mean, stakes, -1) - needed, high, low)
+        return min(larger, smaller), max(larger, smaller)
+
+    def population_interval(self, error_rate: float) -> tuple[float, float]:
+        """Means over a population of which the users are a random sample.
+
+        A fifth of the error rate is for the mean over the users; the rest is for the Chernoff bound
+        of a mean of independent values in [0, 1].
+        """
+        ends = self.interval(_SHARE * error_rate)
+        needed = np.log(2.0 / ((1.0 - _SHARE) * error_rate))
+        span = 1.0 - self.lowest
+
+        def outwards(end: float, limit: float) -> float:
+            share = (end - self.lowest) / span
+
+            def excess(mean: float) -> float:
+                divergence = rel_entr(share, mean) + rel_entr(1.0 - share, 1.0 - mean)
+                return float(self.users * divergence - needed)
+
+            return self.lowest + span * crossing(excess, limit, share)
+
+        return outwards(ends[0], 0.0), outwards(ends[1], 1.0)
+
+    def _stakes(self, error_rate: float) -> FloatArray:
+        """The stake of each draw by the spread of the ratios before it (waudbysmith2024, eq 26)."""
+        ratios, draws = self._ratios, np.arange(1.0, self.values.size + 1.0)
+        means = (0.5 + np.cumsum(ratios)) / (draws + 1.0)
+        variances = (0.25 + np.cumsum((ratios - means) ** 2)) / (draws + 1.0)
+        earlier = np.append(0.25, variances[:-1])
+        return np.asarray(np.sqrt(2.0 * np.log(2.0 / error_rate) / (ratios.size * earlier)))
+
+    def _wealth(self, mean: float, stakes: FloatArray, sign: int) -> float:
+        """Largest log capital of bets that the mean is larger (`sign` 1) or smaller (-1).
+
+        It is monotone in the mean, so that the means that are not rejected are an interval.
+        """
+        expected = (self.users * mean - self._known) / self._open
+        share = np.clip((expected - self.lowest) / (1.0 - self.lowest), 0.0, 1.0)
+        losable = share if sign > 0 else 1.0 - share
+        capped = np.minimum(stakes, _MOST / np.maximum(losable, 1e-300))
+        return float(np.cumsum(np.log1p(sign * capped * (self._ratios - share))).max())
+
+
+def drawing_p_value(sizes: FloatArray, order: IntArray) -> float:
+    """p-value of the hypothesis that users were drawn in this order in proportion to `sizes`.
+
+    For each draw take the share of the sizes then open that smaller ones have, and half of that of
+    equal ones. Its expectation is one half whatever was drawn before, so that Hoeffding's
+    inequality holds for the mean over the draws (hoeffding1963).
+    """
+    distinct, counts = tally(sizes[sizes > 0])
+    place = np.searchsorted(distinct, sizes[order])
+    drawn = np.zeros((order.size, distinct.size))
+    drawn[np.arange(order.size), place] = 1.0
+    open_sizes = distinct * (counts - np.cumsum(drawn, axis=0) + drawn)
+    below = np.cumsum(open_sizes, axis=1) - 0.5 * open_sizes
+    shares = (below * drawn).sum(axis=1) / open_sizes.sum(axis=1)
+    return float(min(1.0, 2.0 * np.exp(-2.0 * order.size * (shares.mean() - 0.5) ** 2)))
