@@ -26,9 +26,11 @@ _NAMES = {
     "documents": ("documents", "n_documents", "documents kept", "#documents"),
     "corpus_size": ("corpus_size", "corpus size", "of", "documents in full"),
     "corpus": ("corpus", "kind of corpus"),
+    "mean_rank": ("mean_rank", "mean rank", "mean ranks", "mr", "average rank", "avg rank"),
 }  # fmt: skip
 #: Columns of a table whose methods ranked one corpus for all queries.
 _SHARED = ("documents", "corpus_size", "corpus")
+_MEAN_RANK = "the mean rank is read as AUC, which is 1 - (mean rank - 1) / n_negatives"
 #: Largest sizes, and the digits of a number that is too large for any of them.
 _MOST = {"n_items": 2**62, "n_negatives": 2**62, "users": 10**15}
 _MOST |= {"documents": 2**62, "corpus_size": 2**62}
@@ -58,6 +60,7 @@ class Printed:
         self.columns, ignored = _columns(self.frame, self.name)
         left_out = f"columns left out, as they are no metric: {', '.join(ignored)}"
         self.notes = [left_out] if ignored else []
+        self.notes += [_MEAN_RANK] if "mean_rank" in self.columns else []
 
     @property
     def is_shared(self) -> bool:
@@ -78,17 +81,20 @@ def _rows(table: Printed, sizes: dict[str, int | None]) -> list[Row]:
             for key in ("dataset", "method")
         )
         label = printable(f"{method} on {dataset}" if dataset else method)
-        if (dataset, method) in seen_methods:
-            raise ValueError(f"{name} has two rows for {label}")
-        seen_methods.add((dataset, method))
-        printed = _numbers(record, columns, label)
-        if not printed:
+        printed, mean_rank = _numbers(record, columns, label), record.get(columns.get("mean_rank"))
+        if not printed and str(mean_rank).strip().lower() in _EMPTY:
             table.notes.append(f"{label} is left out: it has no number")
             continue
         row_sizes = {
             key: _size(key, record.get(columns.get(key, "")), default, label)
             for key, default in sizes.items()
         }
+        if (key := (dataset, method, row_sizes.get("n_negatives"))) in seen_methods:
+            raise ValueError(f"{name} has two rows for {label}")
+        seen_methods.add(key)
+        if "n_negatives" in row_sizes:
+            for metric, number in _auc(mean_rank, row_sizes["n_negatives"], label).items():
+                printed.setdefault(metric, number)
         corpus = str(record.get(columns.get("corpus"), "")).strip().lower()
         rows.append(Row(label, dataset, method, printed, row_sizes, corpus))
     if not rows:
@@ -131,7 +137,7 @@ def _columns(frame: pd.DataFrame, name: str) -> tuple[dict[str | Metric, str], l
         if not unknown_columns:
             raise ValueError(f"{name} needs a column method, got {', '.join(columns.values())}")
         columns["method"] = unknown_columns.pop(0)
-    if not any(isinstance(key, Metric) for key in columns):
+    if not any(isinstance(key, Metric) or key == "mean_rank" for key in columns):
         raise ValueError(f"{name} needs a column of a metric, such as HR@10, got none")
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
@@ -182,7 +188,17 @@ def _metric(column: str) -> Metric | None:
         return None
 
 
-def _number(cell: object, label: str) -> tuple[float, float] | None:
+def _auc(cell: object, n_negatives: int, label: str) -> dict[Metric, tuple[float, float]]:
+    """The AUC of a mean rank among the negatives, if there is one."""
+    rank = _number(cell, f"the mean rank of {label}", n_negatives + 1)
+    if rank is None:
+        return {}
+    if rank[0] + rank[1] < 1:
+        raise ValueError(f"the mean rank of {label} must be at least 1, got {as_written(cell)}")
+    return {parsed("auc"): (1.0 - (rank[0] - 1.0) / n_negatives, rank[1] / n_negatives)}
+
+
+def _number(cell: object, label: str, most: int = 1) -> tuple[float, float] | None:
     """A published number and half a unit of its last digit; None for an empty cell.
 
     Of two numbers, the middle and the distance of the ends from it.
@@ -197,17 +213,17 @@ def _number(cell: object, label: str) -> tuple[float, float] | None:
         return None
     first, to, last = text.partition(" to ")
     if not to:
-        return _one_number(text, cell, label)
-    least, most = _number(first, label), _number(last, label)
-    if least is None or most is None or least > most or " to " in last:
+        return _one_number(text, cell, label, most)
+    least, largest = _number(first, label, most), _number(last, label, most)
+    if least is None or largest is None or least > largest or " to " in last:
         raise ValueError(
             f"{label} must be two numbers in order, such as 0.25 to 0.30, got {as_written(cell)}"
         )
-    low, high = least[0] - least[1], most[0] + most[1]
+    low, high = least[0] - least[1], largest[0] + largest[1]
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
-def _one_number(text: str, cell: object, label: str) -> tuple[float, float]:
+def _one_number(text: str, cell: object, label: str, most: int) -> tuple[float, float]:
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
         raise ValueError(
@@ -215,9 +231,10 @@ def _one_number(text: str, cell: object, label: str) -> tuple[float, float]:
         )
     decimals, exponent = match[2] or "", int(match[3] or 0) - 2 * len(match[4])
     value = float(f"{match[1]}.{decimals}e{exponent}")
-    if value > 1:
+    if value > most:
+        hint = ": write percentages as 25.0%" if most == 1 else ", the negatives and the item"
         raise ValueError(
-            f"{label} must be in [0, 1], got {as_written(cell)}: write percentages as 25.0%"
+            f"{label} must be in [{int(most > 1)}, {most}], got {as_written(cell)}{hint}"
         )
     return value, 0.5 * 10.0 ** (exponent - len(decimals))
 

@@ -19,7 +19,7 @@ from ._confidence import CONFIDENCE, THEOREM, UNDECIDED
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence
 from .bounds.assumption import FEWER_USERS, assumption_name, checked_assumption
-from .bounds.averages import Averages, averages, contrasts
+from .bounds.averages import Averages, averages, contrasts, population
 from .metrics import Metric, recall_depth
 from .metrics import metric as parsed
 from .printed_rows import Printed, Row
@@ -51,10 +51,12 @@ def published(
         A CSV file, or a data frame of text: a row for each method (and data set), with columns
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
         Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%", or
-        "0.25 to 0.30"; empty cells and "-" are skipped. Columns n_items, n_negatives and users may
-        give sizes that differ between rows. If the methods ranked one corpus for all queries, the
-        columns are queries, documents (kept), of (documents in full), and corpus: uniform, pooled
-        or unknown. A row may also be of one number, in columns metric and value.
+        "0.25 to 0.30"; empty cells and "-" are skipped. A mean rank is read as AUC. Columns
+        n_items, n_negatives and users may give sizes that differ between rows; a method with
+        several numbers of negatives is bounded by all its rows. If the methods ranked one corpus
+        for all queries, the columns are queries, documents (kept), of (documents in full), and
+        corpus: uniform, pooled or unknown. A row may also be of one number, in columns metric and
+        value.
     n_items : int, optional
         Candidates of each user, the held-out item included, if there is no such column. All users
         must have nearly as many.
@@ -123,7 +125,7 @@ def published(
         n_contrasts = sum(len(contrasts(tuple(row.printed))) for row in dataset_rows)
         nats = float(np.log(2.0 * n_contrasts / (1.0 - confidence)))
         judging = bool(replacement), assumptions, exact_metrics, nats
-        datasets.append([_judged(row, *judging) for row in dataset_rows])
+        datasets.append([_judged(of_one, *judging) for of_one in _by_method(dataset_rows)])
     settings: dict[str, object] = {key: size for key, size in sizes.items() if size is not None}
     settings |= {"replacement": bool(replacement), "confidence": confidence}
     settings |= {} if assumption is None else {"assumed": f"that {FEWER_USERS}"}
@@ -141,22 +143,35 @@ def _result(
     tables = [
         pd.DataFrame([line for judged in judged_rows for line in judged.lines]),
         pd.DataFrame(orders, columns=[column.name for column in fields(_Order)]),
-        pd.DataFrame([judged.check for judged in judged_rows]),
+        pd.DataFrame([check for judged in judged_rows for check in judged.checks]),
     ]
-    notes += [finding for finding in tables[-1]["finding"] if finding]
-    if not any(judged.row.dataset for judged in judged_rows):
+    notes += dict.fromkeys(finding for finding in tables[-1]["finding"] if finding)
+    if not any(judged.dataset for judged in judged_rows):
         tables = [table.drop(columns="dataset") for table in tables]
     frame, orders_frame, checks = tables
     frame["depth"] = frame["depth"].astype("Int64")
+    _beside_method(frame, checks)
     return Published(frame, settings, tuple(notes), orders_frame, checks)
+
+
+def _beside_method(*tables: pd.DataFrame) -> None:
+    """Move the numbers of negatives of methods with several rows beside the methods."""
+    for table in tables if "n_negatives" in tables[0] else ():
+        negatives = table.pop("n_negatives").astype("Int64")
+        table.insert(list(table).index("method") + 1, "n_negatives", negatives)
 
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The results of a row; `ends` has the bounds of each metric, shape (assumptions, 2)."""
+    """The results of a method; `ends` has the bounds of each metric, shape (assumptions, 2).
 
-    row: Row
-    check: dict[str, object]
+    `printed` has the number of the row with the fewest negatives.
+    """
+
+    dataset: str
+    method: str
+    printed: dict[Metric, tuple[float, float]]
+    checks: list[dict[str, object]]
     lines: list[dict[str, object]]
     ends: dict[Metric, FloatArray]
 
@@ -166,6 +181,18 @@ def _by_dataset(rows: list[Row]) -> list[list[Row]]:
     for row in rows:
         rows_by_dataset.setdefault(row.dataset, []).append(row)
     return list(rows_by_dataset.values())
+
+
+def _by_method(rows: list[Row]) -> list[list[Row]]:
+    """The rows of each method, which differ in their numbers of negatives, the fewest first."""
+    by_method: dict[str, list[Row]] = {}
+    for row in rows:
+        by_method.setdefault(row.method, []).append(row)
+    for of_one in by_method.values():
+        of_one.sort(key=lambda row: row.sizes["n_negatives"])
+        if len({row.sizes["n_items"] for row in of_one}) > 1:
+            raise ValueError(f"n_items must be the same in all rows of {of_one[0].name}")
+    return list(by_method.values())
 
 
 # --- judging -------------------------------------------------------------------------------------
@@ -192,61 +219,82 @@ def _fractional(row: Row, low: FloatArray, high: FloatArray) -> str:
 
 
 def _judged(
-    row: Row,
+    rows: list[Row],
     replacement: bool,
     assumptions: list[str | None],
     exact_metrics: list[Metric] | None,
     nats: float,
 ) -> _Judged:
-    try:
-        protocol = Protocol(row.sizes["n_items"], row.sizes["n_negatives"], replacement=replacement)
-    except ValueError as problem:
-        raise ValueError(f"{problem}, for {row.name}") from None
-    published_averages = averages(protocol, tuple(row.printed))
-    low, high = _rounded(row)
-    metrics = list(row.printed) if exact_metrics is None else exact_metrics
-    finding = _inconsistent(row, published_averages, low, high)
-    is_consistent = not finding
+    """The bounds of one method, by all its rows."""
+    samples = [(_protocol(row, replacement), tuple(row.printed)) for row in rows]
+    made, ends = [averages(*sample) for sample in samples], [_rounded(row) for row in rows]
+    low, high = (np.concatenate(each) for each in zip(*ends, strict=True))
+    users = [row.sizes["users"] for row in rows]
+    printed = {metric: value for row in rows[::-1] for metric, value in row.printed.items()}
+    metrics = list(printed) if exact_metrics is None else exact_metrics
+    findings = [_inconsistent(*each) for each in zip(rows, made, ends, strict=True)]
     bounds = np.full((len(assumptions), len(metrics), 2), np.nan)
-    if is_consistent:
-        ends = published_averages.expectations(low, high, row.sizes["users"], nats)
+    finding = ""
+    if not any(findings):
+        limits = [
+            sample.expectations(*of_row, n_users, nats)
+            for sample, of_row, n_users in zip(made, ends, users, strict=True)
+        ]
+        expected = [np.concatenate(each) for each in zip(*limits, strict=True)]
         for i, assumption in enumerate(assumptions):
-            intervals = [published_averages.bounds(metric, assumption, *ends) for metric in metrics]
+            intervals = [
+                population(*samples).bounds(metric, assumption, *expected) for metric in metrics
+            ]
             if not np.isfinite(intervals).all():
-                finding = _contradiction(row, assumption)
+                finding = _contradiction(rows, assumption)
                 break  # a stronger assumption is refused, too
             bounds[i] = intervals
     possible = np.isfinite(bounds).all(axis=(1, 2)).tolist()
-    mass = published_averages.most_even(low, high, row.sizes["users"]) if possible[0] else None
-    lines = []
+    mass = population(*samples).most_even(low, high, users) if possible[0] else None
     by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
-    for metric, metric_bounds in by_metric.items():
-        line: dict[str, object] = {"dataset": row.dataset, "method": row.method}
-        is_printed = metric in row.printed
-        line |= {"metric": metric.name, "printed": row.printed[metric][0] if is_printed else np.nan}
-        measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
-        line["depth"] = measured[0] if is_printed and measured else None
-        suffixes = "", "_decreasing"
-        for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
-            line |= {f"low{suffix}": least, f"high{suffix}": most}
-        line["guess"] = (
-            np.nan if mass is None else float(mass @ metric.vector(row.sizes["n_items"]))
-        )
-        lines.append(line)
-    check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
-    check |= dict(zip(("possible", "decreasing"), possible, strict=False))
-    check["finding"] = finding or _fractional(row, low, high)
-    return _Judged(row, check, lines, by_metric)
+    suffixes, lines, checks = ("", "_decreasing"), [], []
+    for row, inconsistent, of_row in zip(rows, findings, ends, strict=True):
+        key: dict[str, object] = {"dataset": row.dataset, "method": row.method}
+        key |= {"n_negatives": row.sizes["n_negatives"]} if len(rows) > 1 else {}
+        check = {**key, "together": not inconsistent}
+        check |= dict(zip(("possible", "decreasing"), possible, strict=False))
+        check["finding"] = inconsistent or finding or _fractional(row, *of_row)
+        checks.append(check)
+        for metric, metric_bounds in by_metric.items():
+            is_printed = metric in row.printed
+            line = {**key, "metric": metric.name}
+            line["printed"] = row.printed[metric][0] if is_printed else np.nan
+            measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
+            line["depth"] = measured[0] if is_printed and measured else None
+            for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
+                line |= {f"low{suffix}": least, f"high{suffix}": most}
+            line["guess"] = (
+                np.nan if mass is None else float(mass @ metric.vector(row.sizes["n_items"]))
+            )
+            lines.append(line)
+    return _Judged(rows[0].dataset, rows[0].method, printed, checks, lines, by_metric)
 
 
-def _contradiction(row: Row, assumption: str | None) -> str:
+def _protocol(row: Row, replacement: bool) -> Protocol:
+    try:
+        return Protocol(row.sizes["n_items"], row.sizes["n_negatives"], replacement=replacement)
+    except ValueError as problem:
+        raise ValueError(f"{problem}, for {row.name}") from None
+
+
+def _contradiction(rows: list[Row], assumption: str | None) -> str:
     claim = "any true ranks" if assumption is None else f"the assumption that {FEWER_USERS}"
-    numbers = ", ".join(f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items())
-    return f"{row.name}: {numbers} contradict {claim}"
+    numbers = ", ".join(
+        f"{metric.label} {value:g}" + f" among {row.sizes['n_negatives']:,}" * (len(rows) > 1)
+        for row in rows
+        for metric, (value, _) in row.printed.items()
+    )
+    return f"{rows[0].name}: {numbers} contradict {claim}"
 
 
-def _inconsistent(row: Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
+def _inconsistent(row: Row, of: Averages, ends: tuple[FloatArray, FloatArray]) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
+    low, high = ends
     if of.consistent(low, high):
         return ""
     names = [f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()]
@@ -277,10 +325,10 @@ def _orders(dataset_rows: list[_Judged], assumptions: list[str | None]) -> list[
         for pair in combinations(judged_rows, 2):
             # As they stand in the table where both printed averages are the same.
             first, second = sorted(
-                pair, key=lambda judged: -judged.row.printed.get(metric, (0.0, 0.0))[0]
+                pair, key=lambda judged: -judged.printed.get(metric, (0.0, 0.0))[0]
             )
-            names = first.row.method, second.row.method
-            order = _Order(first.row.dataset, metric.name, *names)
+            names = first.method, second.method
+            order = _Order(first.dataset, metric.name, *names)
             for i, assumption in enumerate(assumptions):
                 first_low, first_high = first.ends[metric][i]
                 second_low, second_high = second.ends[metric][i]

@@ -40,6 +40,38 @@ def test_the_two_ends_of_the_book():
     assert_allclose(bounds[["low", "high"]], [[3 / 200, 179 / 200]], atol=2e-5)
 
 
+def test_a_method_under_two_protocols_is_one_population():
+    # By one linear programme over all true ranks, the equalities of both rows at once.
+    n, mass = 60, np.random.default_rng(4).dirichlet(np.full(60, 0.3))
+    protocols = [Protocol(n, m) for m in (5, 2)]
+    parts = [printed(mass, protocol, ["HR@1"]) for protocol in protocols]
+    rows = pd.concat(parts).assign(n_negatives=[5, 2])
+    sizes = {"n_items": n, "users": MANY, "replacement": True, "assumption": None}
+    bounds = sm.published(rows, metrics=["recall@10", "rr"], **sizes)
+    equalities = [p.pmf(np.arange(1, n + 1))[:, 0] for p in protocols] + [np.ones(n)]
+    for name, of_metric in bounds.frame.groupby("metric"):
+        cost = metric(name).vector(n)
+        values = [sign * linprog(sign * cost, A_eq=equalities, b_eq=np.array(equalities) @ mass).fun
+                  for sign in (1, -1)]  # fmt: skip
+        assert_allclose(of_metric[["low", "high"]], [values] * 2, atol=2e-4)
+        assert of_metric["n_negatives"].tolist() == [2, 5]
+    swapped = rows.assign(n_negatives=[2, 5])
+    (finding,) = sm.published(swapped, **sizes).notes
+    assert re.search("among 2.* among 5 contradict any true ranks", finding)
+
+
+def test_a_mean_rank_is_an_auc():
+    rows = pd.DataFrame({"method": ["A", "B"], "HR@1": ["0.77", "-"], "Mean Ranks": ["3.94", "6"]})
+    sizes = {"n_items": 500, "n_negatives": 50, "users": 1_000, "replacement": True}
+    bounds = sm.published(rows, **sizes)
+    cells = rows.assign(AUC=["0.9411 to 0.9413", "0.8905 to 0.9095"]).drop(columns="Mean Ranks")
+    expected = sm.published(cells, **sizes).frame
+    assert_allclose(bounds.frame.query("metric == 'auc'")["printed"], [0.9412, 0.9])
+    assert_allclose(bounds.frame["low"], expected["low"], atol=2e-3)
+    assert bounds.notes == ("the mean rank is read as AUC, which is 1 - (mean rank - 1) / "
+                            "n_negatives",)  # fmt: skip
+
+
 def by_vertices(rows, objective, low, high):
     """The least of the target over all vertices: some columns, and as many ends less one."""
     best = np.inf
@@ -349,6 +381,8 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
         ),
         ({"HR_10": ["0.5"], "Hit_10": ["0.5"]}, {}, "two columns for Hit@10"),
         ({"note": ["x"]}, {}, "needs a column of a metric"),
+        ({"mr": ["52"]}, {"n_negatives": 50}, "the mean rank of A must be in [1, 51], got '52'"),
+        ({"mr": ["0.2"]}, {}, "the mean rank of A must be at least 1, got '0.2'"),
         ({"HR_10": ["-"]}, {}, "must hold one number"),
         ({"HR_0": ["0.5"]}, {}, "k must be a whole number"),
         ({"HR_10": ["0.5"], "users": ["many"]}, {}, "users of A must be a whole number"),

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import linprog
 from scipy.special import rel_entr
 
@@ -73,30 +74,28 @@ class Averages:
     above both of two negatives:
 
     >>> from sampled_metrics import metric
-    >>> found = Averages(Protocol(50, 2), (metric("hit@1"),))
+    >>> half_hit = Averages(Protocol(50, 2), (metric("hit@1"),))
     >>> half = np.array([0.5])
-    >>> ends = found.expectations(half, half, users=1_000_000, nats=np.log(40))
-    >>> [round(end, 2) for end in found.bounds(metric("hit@10"), None, *ends)]
+    >>> ends = half_hit.expectations(half, half, users=1_000_000, nats=np.log(40))
+    >>> [round(end, 2) for end in Population((half_hit,)).bounds(metric("hit@10"), None, *ends)]
     [0.0, 0.75]
     """
 
     def __init__(self, protocol: Protocol, metrics: tuple[Metric, ...]) -> None:
         n, m = int(protocol.n_items), protocol.n_negatives
-        self.metrics, self._n, self._m = metrics, n, m
-        self._pmf = all_ranks(protocol)
+        self.metrics, self.n, self.m = metrics, n, m
+        self.pmf = all_ranks(protocol)
         #: Metrics of the sampled rank, (metrics, m + 1), and their expectations at each true rank.
-        self._values = np.stack([metric.vector(m + 1) for metric in metrics])
-        self._expected = np.stack([self._pmf.expected(vector) for vector in self._values])
-        #: Cached: the columns generated for one row of a table serve the next.
-        self._programmes: dict[str | None, tuple[_Programme, int]] = {}
+        self.values = np.stack([metric.vector(m + 1) for metric in metrics])
+        self.expected = np.stack([self.pmf.expected(vector) for vector in self.values])
 
     def consistent(
         self, low: FloatArray, high: FloatArray, rows: Sequence[int] | None = None
     ) -> bool:
         """Whether some list of sampled ranks has the averages (all, or `rows`) between two ends."""
         chosen = list(range(len(self.metrics)) if rows is None else rows)
-        n_ranks = self._m + 1
-        programme = _Programme(self._values[chosen], np.arange(n_ranks))
+        n_ranks = self.m + 1
+        programme = _Programme(self.values[chosen], np.arange(n_ranks))
         return programme.feasible(low[chosen], high[chosen])
 
     def expectations(
@@ -109,14 +108,34 @@ class Averages:
         rows = contrasts(self.metrics)
         positive, negative = np.maximum(rows, 0.0), np.maximum(-rows, 0.0)
         lower, upper = positive @ low - negative @ high, positive @ high - negative @ low
-        return _expectations(rows @ self._values, lower, upper, users, nats)
+        return _expectations(rows @ self.values, lower, upper, users, nats)
+
+    def covariance(self, mass: FloatArray) -> FloatArray:
+        """The covariance of the metrics of a user's sampled rank, for a population."""
+        pmf = np.maximum(self.pmf.marginal(mass), 0.0)
+        pmf /= pmf.sum()
+        means = self.values @ pmf
+        return np.asarray((self.values * pmf) @ self.values.T - np.outer(means, means))
+
+
+class Population:
+    """Bounds from all samples of one population of true ranks, in one catalogue.
+
+    An assumption is made down to the rank that the sample with the most negatives allows.
+    """
+
+    def __init__(self, samples: tuple[Averages, ...]) -> None:
+        self._samples, self._n = samples, samples[0].n
+        #: Cached: the columns generated for one row of a table serve the next.
+        self._programmes: dict[str | None, tuple[_Programme, int]] = {}
 
     def bounds(
         self, metric: Metric, assumption: str | None, low: FloatArray, high: FloatArray
     ) -> tuple[float, float]:
         """Least and largest value of an exact metric, infinite if no true ranks are possible.
 
-        `low` and `high` are the limits of :meth:`expectations`.
+        `low` and `high` are the limits of :meth:`Averages.expectations`, of one sample after the
+        other.
         """
         if assumption not in self._programmes:
             self._programmes[assumption] = self._programme(assumption)
@@ -127,14 +146,18 @@ class Averages:
 
     def _programme(self, assumption: str | None) -> tuple[_Programme, int]:
         """The linear programmes under an assumption, and the number of ranks it is about."""
-        n, top = self._n, 0 if assumption is None else top_ranks(self._n, self._m)
-        rows = contrasts(self.metrics) @ _means(self._expected, top)
-        cutoffs = [metric.k + offset for metric in self.metrics if metric.k for offset in (-1, 0)]
+        n, samples = self._n, self._samples
+        top = 0 if assumption is None else min(top_ranks(n, sample.m) for sample in samples)
+        rows = [contrasts(sample.metrics) @ _means(sample.expected, top) for sample in samples]
+        cutoffs = [
+            metric.k + offset
+            for sample in samples for metric in sample.metrics if metric.k for offset in (-1, 0)
+        ]  # fmt: skip
         grid = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), top or 1, top + 1]
         chosen = np.unique(np.clip(np.round([*np.array(grid) - 1, *cutoffs, *range(20)]), 0, n - 1))
-        return _Programme(rows, chosen.astype(np.int64)), top
+        return _Programme(np.concatenate(rows), chosen.astype(np.int64)), top
 
-    def most_even(self, low: FloatArray, high: FloatArray, users: int) -> FloatArray:
+    def most_even(self, low: FloatArray, high: FloatArray, users: Sequence[int]) -> FloatArray:
         r"""The most even distribution of true ranks that makes the averages likely.
 
         Maximises a normal log-likelihood of the averages plus sqrt(users) times the entropy, as
@@ -142,9 +165,10 @@ class Averages:
         :math:`p(r) \propto \exp(\lambda \cdot g(r))`, with g(r) the expected metrics at rank r;
         Newton's method finds the multipliers. Three rounds update the covariance of the metrics.
         """
-        values, expected, midpoints = self._values, self._expected, 0.5 * (low + high)
-        rounding = np.diag(1e-9 + (high - low) ** 2 * users / 12.0)
-        multipliers, mass = np.zeros(len(values)), np.full(self._n, 1.0 / self._n)
+        expected = np.concatenate([sample.expected for sample in self._samples])
+        midpoints, most = 0.5 * (low + high), max(users)
+        rounding = np.diag(1e-9 + (high - low) ** 2 * most / 12.0)
+        multipliers, mass = np.zeros(len(expected)), np.full(self._n, 1.0 / self._n)
 
         def dual(x: FloatArray) -> tuple[float, FloatArray]:
             tilt = x @ expected
@@ -159,10 +183,11 @@ class Averages:
             return mean - midpoints + penalty @ x, covariance + penalty
 
         for _ in range(3):
-            pmf = np.maximum(self._pmf.marginal(mass), 0.0)
-            pmf /= pmf.sum()
-            covariance = (values * pmf) @ values.T - np.outer(values @ pmf, values @ pmf)
-            penalty = (covariance + rounding) / np.sqrt(users)
+            covariances = [
+                sample.covariance(mass) * (most / n_users)
+                for sample, n_users in zip(self._samples, users, strict=True)
+            ]
+            penalty = (block_diag(*covariances) + rounding) / np.sqrt(most)
             multipliers, _, mass = damped_newton(dual, slopes, multipliers, 1e-13)
         return mass
 
@@ -171,6 +196,12 @@ class Averages:
 def averages(protocol: Protocol, metrics: tuple[Metric, ...]) -> Averages:
     """A cached :class:`Averages`."""
     return Averages(protocol, metrics)
+
+
+@lru_cache(maxsize=8)
+def population(*samples: tuple[Protocol, tuple[Metric, ...]]) -> Population:
+    """A cached :class:`Population`."""
+    return Population(tuple(averages(*sample) for sample in samples))
 
 
 def _means(values: FloatArray, top: int) -> FloatArray:
