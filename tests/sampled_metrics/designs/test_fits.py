@@ -97,7 +97,6 @@ def sets_of(users, rng, n_irrelevant=60):
     return pd.DataFrame(rows, columns=columns)
 
 
-@pytest.mark.some(1)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("same_users", [True, False])
 def test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
