@@ -7,7 +7,7 @@ bounds of one data set hold jointly with the given confidence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +19,7 @@ from ._confidence import CONFIDENCE, THEOREM, UNDECIDED
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, checked_confidence
 from .bounds.assumption import FEWER_USERS, assumption_name, checked_assumption
-from .bounds.averages import Averages, averages, contrasts, population
+from .bounds.averages import Population, averages, contrasts, population
 from .metrics import Metric, recall_depth
 from .metrics import metric as parsed
 from .printed_rows import Printed, Row
@@ -204,8 +204,11 @@ def _rounded(row: Row) -> tuple[FloatArray, FloatArray]:
     return np.maximum(value - half, 0.0), np.minimum(value + half, 1.0)
 
 
-def _fractional(row: Row, low: FloatArray, high: FloatArray) -> str:
-    """Which average is no whole number of hits, as after averaging over ties or runs; or empty."""
+def _or_fractional(finding: str, row: Row) -> str:
+    """A finding, or which average is no whole number of hits, as after averaging over ties."""
+    if finding:
+        return finding
+    low, high = _rounded(row)
     for i, metric in enumerate(row.printed):
         values = metric.vector(row.sizes["n_negatives"] + 1)
         hit_value, slack = float(values.max()), 1e-9 * row.sizes["users"]
@@ -226,53 +229,77 @@ def _judged(
     nats: float,
 ) -> _Judged:
     """The bounds of one method, by all its rows."""
-    samples = [(_protocol(row, replacement), tuple(row.printed)) for row in rows]
-    made, ends = [averages(*sample) for sample in samples], [_rounded(row) for row in rows]
-    low, high = (np.concatenate(each) for each in zip(*ends, strict=True))
-    users = [row.sizes["users"] for row in rows]
+    samples = tuple((_protocol(row, replacement), tuple(row.printed)) for row in rows)
+    ends, n_users = list(map(_rounded, rows)), [row.sizes["users"] for row in rows]
     printed = {metric: value for row in rows[::-1] for metric, value in row.printed.items()}
     metrics = list(printed) if exact_metrics is None else exact_metrics
-    findings = [_inconsistent(*each) for each in zip(rows, made, ends, strict=True)]
+    findings = list(map(_inconsistent, rows, samples))
     bounds = np.full((len(assumptions), len(metrics), 2), np.nan)
-    finding = ""
-    if not any(findings):
+    together = [not finding for finding in findings]
+    if all(together):
         limits = [
-            sample.expectations(*of_row, n_users, nats)
-            for sample, of_row, n_users in zip(made, ends, users, strict=True)
+            averages(*sample).expectations(*of_row, users, nats)
+            for sample, of_row, users in zip(samples, ends, n_users, strict=True)
         ]
-        expected = [np.concatenate(each) for each in zip(*limits, strict=True)]
-        for i, assumption in enumerate(assumptions):
-            intervals = [
-                population(*samples).bounds(metric, assumption, *expected) for metric in metrics
-            ]
-            if not np.isfinite(intervals).all():
-                finding = _contradiction(rows, assumption)
-                break  # a stronger assumption is refused, too
-            bounds[i] = intervals
+        contradicted = _bound(bounds, population(*samples), metrics, assumptions, limits)
+        if contradicted < len(assumptions):
+            findings = [_contradiction(rows, assumptions[contradicted])] * len(rows)
+    findings = list(map(_or_fractional, findings, rows))
     possible = np.isfinite(bounds).all(axis=(1, 2)).tolist()
-    mass = population(*samples).most_even(low, high, users) if possible[0] else None
+    guesses = np.full(len(metrics), np.nan)
+    if possible[0]:
+        mass = population(*samples).most_even(*_joined(ends), n_users)
+        guesses = np.array([mass @ metric.vector(mass.size) for metric in metrics])
     by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
-    suffixes, lines, checks = ("", "_decreasing"), [], []
-    for row, inconsistent, of_row in zip(rows, findings, ends, strict=True):
-        key: dict[str, object] = {"dataset": row.dataset, "method": row.method}
-        key |= {"n_negatives": row.sizes["n_negatives"]} if len(rows) > 1 else {}
-        check = {**key, "together": not inconsistent}
-        check |= dict(zip(("possible", "decreasing"), possible, strict=False))
-        check["finding"] = inconsistent or finding or _fractional(row, *of_row)
-        checks.append(check)
-        for metric, metric_bounds in by_metric.items():
-            is_printed = metric in row.printed
-            line = {**key, "metric": metric.name}
-            line["printed"] = row.printed[metric][0] if is_printed else np.nan
-            measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
-            line["depth"] = measured[0] if is_printed and measured else None
-            for suffix, (least, most) in zip(suffixes, metric_bounds.tolist(), strict=False):
-                line |= {f"low{suffix}": least, f"high{suffix}": most}
-            line["guess"] = (
-                np.nan if mass is None else float(mass @ metric.vector(row.sizes["n_items"]))
-            )
-            lines.append(line)
+    checked = dict(zip(("possible", "decreasing"), possible, strict=False))
+    checks = [
+        _key(row, rows) | {"together": together[i]} | checked | {"finding": findings[i]}
+        for i, row in enumerate(rows)
+    ]
+    lines = [line for row in rows for line in _lines(row, _key(row, rows), by_metric, guesses)]
     return _Judged(rows[0].dataset, rows[0].method, printed, checks, lines, by_metric)
+
+
+def _joined(ends: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """The ends of all rows, one after the other."""
+    low, high = zip(*ends, strict=True)
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _bound(
+    bounds: FloatArray,
+    of_rows: Population,
+    metrics: list[Metric],
+    assumptions: list[str | None],
+    limits: list[tuple[FloatArray, FloatArray]],
+) -> int:
+    """Fill in the bounds under each assumption, up to the first that is contradicted."""
+    for i, assumption in enumerate(assumptions):
+        ends = [of_rows.bounds(metric, assumption, *_joined(limits)) for metric in metrics]
+        if not np.isfinite(ends).all():
+            return i  # a stronger assumption is refused, too
+        bounds[i] = ends
+    return len(assumptions)
+
+
+def _key(row: Row, rows: list[Row]) -> dict[str, object]:
+    """What identifies a row of a method."""
+    negatives = {"n_negatives": row.sizes["n_negatives"]} if len(rows) > 1 else {}
+    return {"dataset": row.dataset, "method": row.method, **negatives}
+
+
+def _lines(
+    row: Row, key: dict[str, object], by_metric: dict[Metric, FloatArray], guesses: FloatArray
+) -> Iterator[dict[str, object]]:
+    """The lines of the frame for a row: one for each metric."""
+    for (metric, bounds), guess in zip(by_metric.items(), guesses.tolist(), strict=True):
+        line, is_printed = {**key, "metric": metric.name}, metric in row.printed
+        line["printed"] = row.printed[metric][0] if is_printed else np.nan
+        measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
+        line["depth"] = measured[0] if is_printed and measured else None
+        for suffix, (least, most) in zip(("", "_decreasing"), bounds.tolist(), strict=False):
+            line |= {f"low{suffix}": least, f"high{suffix}": most}
+        yield {**line, "guess": guess}
 
 
 def _protocol(row: Row, replacement: bool) -> Protocol:
@@ -292,9 +319,9 @@ def _contradiction(rows: list[Row], assumption: str | None) -> str:
     return f"{rows[0].name}: {numbers} contradict {claim}"
 
 
-def _inconsistent(row: Row, of: Averages, ends: tuple[FloatArray, FloatArray]) -> str:
+def _inconsistent(row: Row, sample: tuple[Protocol, tuple[Metric, ...]]) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
-    low, high = ends
+    of, (low, high) = averages(*sample), _rounded(row)
     if of.consistent(low, high):
         return ""
     names = [f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()]
