@@ -279,7 +279,8 @@ def _opened(
         import_figures()
     if is_run:
         return _run(arguments), table_path, page_path
-    if arguments.command != "plan" and arguments.first_rank is None:
+    is_log = arguments.first_rank is not None or arguments.replacement is not None
+    if arguments.command != "plan" and not is_log:
         from .designs.options import checked_metrics
         from .log.query_values import query_values
 

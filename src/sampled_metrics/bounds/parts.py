@@ -283,7 +283,8 @@ class Rows:
     negatives drawn without replacement are different items: the row's bet is its average over their
     random order. With replacement they may be copies of one item, all above the relevant item or
     all below, and a log does not say so: with two tied negatives or more, the row's bet is its
-    least value over all orders.
+    least value over all orders. So it is of all rows that are not `ordered`: whose ties stand for
+    negatives that may be above or below.
     """
 
     def __init__(
@@ -292,7 +293,10 @@ class Rows:
         x: IntArray,
         starts: IntArray | None = None,
         share: FloatArray | None = None,
+        *,
+        ordered: bool = True,
     ) -> None:
+        self._ordered = ordered
         self.kind = kind if starts is None else kind[starts]
         self._entries, self._x, self._starts, self._share = kind, x, starts, share
         self._seen: dict[tuple[object, ...], list[_Seen]] = {}
@@ -314,6 +318,7 @@ class Rows:
             entries = np.repeat(self._starts[rows] - starts, n_entries) + np.arange(n_entries.sum())
             share = self._share[entries]
             least = np.flatnonzero((n_entries > 2) & part.protocol.replacement)
+            least = least if self._ordered else np.flatnonzero(n_entries > 1)
         base = int(self._x.max(initial=0)) + 1
         code = self._entries[entries].astype(np.int64, copy=False) * base + self._x[entries]
         code, pair = np.unique(code, return_inverse=True)

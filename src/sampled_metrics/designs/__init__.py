@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .analysis import Analysis, Request
+from .censored import CensoredAnalysis
 from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
 from .one_sub_corpus import SubCorpusAnalysis
@@ -19,6 +20,7 @@ DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
     QueryValuesAnalysis,
     ChosenAnalysis,
+    CensoredAnalysis,
     NAboveAnalysis,
     ExactAnalysis,
     UniformAnalysis,

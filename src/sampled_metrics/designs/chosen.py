@@ -53,6 +53,9 @@ class ChosenSample(Sample):
     def is_mixed(self, recommender: str) -> bool:
         return True  # of numbers of chosen items above
 
+    def check_ranks(self) -> None:
+        """All negatives of a user may be above: the chosen items are not."""
+
     def enlarged(self, recommender: str) -> None:
         return None  # the tests are for negatives from all items
 
@@ -126,15 +129,9 @@ class ChosenAnalysis(UniformAnalysis):
         return [] if estimator else [_NO_ESTIMATE]
 
     def _paired(self, metric: Metric, estimator: str) -> Paired:
-        paired = super()._paired(metric, "naive")
         if estimator:
-            return paired
-        users = self.sample.users
-        means = {name: UserMean(np.nan, users[name], np.nan, {}) for name in self.sample.names}
-        differences = {
-            pair: UserMean(np.nan, users[pair[0]], np.nan, {}) for pair in paired.differences
-        }
-        return paired._replace(estimator="", means=means, differences=differences)
+            return super()._paired(metric, estimator)
+        return self.without_estimates(metric, self.reported(metric))
 
 
 def _refuse(name: str, value: object) -> None:

@@ -20,6 +20,8 @@ from ..protocol import Protocol
 
 #: Differences below this share of the largest value are rounding errors and set to 0.
 _ROUNDING = 1e-13
+#: Among fewer negatives all users may be first or last.
+_FEW_NEGATIVES = 9
 #: Error rate of each test for optional stopping.
 _STOPPED = 1e-6
 
@@ -111,6 +113,15 @@ class Sample:
         last = int(np.flatnonzero(users)[-1])
         is_far_above = 2 * last < self.negatives.min()
         return last + 1 if is_far_above and 0 < 2 * users[last - 1] <= users[last] else None
+
+    def check_ranks(self) -> None:
+        """Refuse hits and misses that were written as first and last ranks."""
+        above, m = np.unique(self.better + self.tied), int(self.negatives.max())
+        if m >= _FEW_NEGATIVES and above.tolist() == [0, m] and not self.tied.any():
+            raise ValueError(
+                f"rank must hold ranks, got 1 and {m + 1} alone, as if hits and misses were "
+                "written as the first and the last rank: give a column hit instead"
+            )
 
     def check_independent(self, instead: str) -> None:
         """Refuse samples for which the proof of intervals and verdicts does not hold.

@@ -48,6 +48,7 @@ class UniformAnalysis(Analysis):
         self.log, self.request = log, request
         self.checked_assumption = checked_assumption(request.assumption)
         self.sample = self.sample_class(log)
+        self.sample.check_ranks()
         corrected = [metric for metric in request.metrics if not metric.linear]
         gamma = options.checked_gamma(request.gamma, self.sample)
         self.values = Values(self.sample, gamma, corrected)
@@ -294,6 +295,13 @@ class UniformAnalysis(Analysis):
                 means[first].minus(means[second]), means[first].users, gap
             )
         return Paired(metric, estimator, naive, means, differences)
+
+    def without_estimates(self, metric: Metric, naive: Mapping[str, UserMean]) -> Paired:
+        """What is compared where there are reported values alone."""
+        users, names = self.sample.users, self.sample.names
+        means = {name: UserMean(np.nan, users[name], np.nan, {}) for name in names}
+        differences = {pair: means[pair[0]] for pair in combinations(names, 2)}
+        return Paired(metric, "", naive, means, differences)
 
     def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
         """A judgement of each pair, and notes."""

@@ -144,6 +144,19 @@ class Unstated:
 
 
 @dataclass(frozen=True)
+class Censored:
+    """Uniform negatives; a row with ties says only that its rank is beyond those above.
+
+    >>> Censored(replacement=False).uniform
+    False
+    """
+
+    replacement: bool
+    uniform: ClassVar[bool] = False
+    drawn: ClassVar[str] = "uniformly, with ranks that are known near the top alone"
+
+
+@dataclass(frozen=True)
 class BesideChosen:
     """Uniform negatives from the items beside chosen ones, all of which were scored.
 
@@ -177,9 +190,9 @@ class Log:
         recommender; tied_relevant, how many relevant items of the instance tie with one another and
         with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
         n_above, n_chosen and n_chosen_better, if present.
-    protocol : Uniform, BesideChosen or Unstated
+    protocol : Uniform, Censored, BesideChosen or Unstated
         How negatives were drawn, with a field `replacement`. Unstated stands for a column n_above,
-        BesideChosen for a column n_chosen.
+        BesideChosen for a column n_chosen, Censored for a column hit or ranks such as ">10".
     weights : ndarray of float, shape (users,), or None
         How many users each of `users` stands for (column count); None means one.
     paired : bool
@@ -212,7 +225,7 @@ class Log:
     codes: list[NDArray[Any]]
     sizes: list[NDArray[Any]] | None
     kinds: Mapping[str, NDArray[Any]]
-    protocol: Uniform | BesideChosen | Unstated
+    protocol: Uniform | Censored | BesideChosen | Unstated
     weights: FloatArray | None = None
     paired: bool = True
     shared_negatives: bool = False

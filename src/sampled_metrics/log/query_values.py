@@ -242,7 +242,8 @@ def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
 def _may_be_values(names: Sequence[Any], asked: set[str]) -> bool:
     """Whether a table with these columns is one by query, and no log."""
     meanings = [meaning(name) for name in names]
-    if meanings.count("user") != 1 or {*meanings} - {"user", "recommender", None}:
+    is_log = "hit" in names or {*meanings} - {"user", "recommender", None}
+    if meanings.count("user") != 1 or is_log:
         return False
     is_long = bool(_LONG & {str(name).lower() for name in names} or asked & {*_metrics_of(names)})
     return is_long or ("recommender" not in meanings and len(asked) == 1)

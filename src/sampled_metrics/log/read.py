@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._validate import as_written, integer
+from .censored import counted, may_be_censored
 from .columns import (
     INPUT,
     check_columns,
@@ -25,7 +26,7 @@ from .columns import (
     whole,
     whole_numbers,
 )
-from .compact import COLUMNS, Log, Uniform
+from .compact import COLUMNS, Censored, Log, Uniform
 from .groups import groups_of
 from .inspection import Drawn, not_independent
 from .row_checks import Sizes, log_of_frame, warn_of_instances
@@ -70,7 +71,8 @@ def read_log(
         lines, or an array of ranks in a .npy file; several files (a list, a folder, or a pattern
         such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row for each held-out
         item: recommender, user, and either rank or n_better and n_tied, the sampled negatives
-        above the item and tied with it. Other columns are optional.
+        above the item and tied with it. A rank may be ">10" if it is only known to be beyond 10,
+        and a column hit (1, or 0 for a rank ">1") stands for ranks. Other columns are optional.
     n_items : int, optional
         Candidates of each instance, the relevant items included; more than its relevant items.
     n_negatives : int, optional
@@ -209,6 +211,9 @@ def _of_frame(
     if replacement is None and by_reader is None:
         raise ValueError(_REPLACEMENT_MISSING)
     with_replacement = bool(by_reader if replacement is None else replacement)
+    if (rows := counted(frame, name, sizes["n_negatives"][0])) is not None:
+        log = _of_frame(rows, name, sizes, with_replacement, by)
+        return replace(log, protocol=Censored(with_replacement))
     frame = frame.set_axis(_checked_names(frame.columns, name, by), axis=1)
     return _grouped(frame, name, sizes, with_replacement, by)
 
@@ -244,7 +249,11 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None, by: str | No
 
     Plain whole numbers and text are scanned in blocks; other logs are loaded into a data frame.
     """
-    if set(_EXACT) <= set(table.columns):
+    is_text = any(
+        kind == "VARCHAR" and meaning(column) == "rank"
+        for column, kind in zip(table.columns, table.types, strict=True)
+    )
+    if set(_EXACT) <= set(table.columns) or may_be_censored(table.columns, is_text):
         return _of_frame(table.frame(), table.place, sizes, replacement, by)
     if replacement is None:
         raise ValueError(_REPLACEMENT_MISSING)
