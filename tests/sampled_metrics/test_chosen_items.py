@@ -88,27 +88,6 @@ def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(case, name):
     assert misses <= 8
 
 
-def test_a_good_choice_makes_the_interval_narrow():
-    """With few items above that were not chosen: narrower than by as many uniform negatives."""
-    rng, n, users = np.random.default_rng(2), 10_000, 3_000
-    ranks = np.minimum(1 + (2 * rng.pareto(0.8, users)).astype(int), n)
-    others = rng.binomial(ranks - 1, 0.05)
-    better = np.minimum(ranks - 1 - others, 250)
-    others = ranks - 1 - better
-    x = rng.hypergeometric(others, n - 251 - others, 250)
-    columns = {"n_chosen": 250, "n_chosen_better": better, "n_better": x, "n_negatives": 250}
-    frame = pd.DataFrame({"user": range(users), "n_tied": 0} | columns)
-    found = sm.estimate(read(frame.assign(n_items=n)), ["ndcg@10"]).frame.iloc[0]
-    exact = float(sm.metric("ndcg@10")(ranks).mean())
-    assert found["possible_low"] <= exact <= found["possible_high"] <= found["reported"]
-    uniform = sm.Protocol(n, 500, replacement=False).draw(ranks, rng)
-    plain = pd.DataFrame({"user": range(users), "rank": uniform})
-    log = sm.read_log(plain, n_items=n, n_negatives=500, replacement=False)
-    wide = sm.estimate(log, ["ndcg@10"], assumption=None).frame.iloc[0]
-    assert found["possible_high"] - found["possible_low"] < 0.2
-    assert wide["possible_high"] - wide["possible_low"] > 0.3
-
-
 def test_intervals_are_of_the_users_of_the_log():
     """Of 500 users drawn from a heavy-tailed population, whose own metric is often missed."""
     n, size, population_missed = 500, 20, 0

@@ -289,15 +289,6 @@ def test_least_bias_by_arithmetic_of_sixty_digits(name, m, replacement):
     assert np.linalg.norm(ours - exact) <= 1e-3 * np.linalg.norm(exact)
 
 
-@pytest.mark.matrix
-def test_least_bias_is_refused_where_the_best_vector_of_doubles_is_not_the_least():
-    n, m = 72, 56
-    with pytest.raises(IllConditionedError, match="larger than 0 with 56 negatives"):
-        least_bias(metric("recall@10"), Protocol(n, m))
-    least, objective_of = least_bias_in_digits(metric("recall@10"), n, m, True)
-    assert objective_of(np.array(least, dtype=float)) > 2 * objective_of(least)
-
-
 def least_bias_in_digits(parsed_metric, n, m, replacement):
     """The solution of the normal equations, and the mean squared bias of any values."""
     mpmath.mp.dps = 60

@@ -125,19 +125,6 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     assert estimator.variance(ranks) == pytest.approx(moments[1], rel=1e-14)
 
 
-def test_shapes():
-    estimator = naive(metric("ndcg@5"), Protocol(100, 9))
-    assert estimator.expected([[1, 2, 3], [4, 5, 6]]).shape == (2, 3)
-    assert estimator.expected(7).shape == ()
-    assert estimator.expected([]).shape == (0,)
-    sizes = naive(metric("ndcg@5"), Protocol([[100], [200]], 9))
-    assert sizes.variance([1, 2, 3]).shape == (2, 3)
-    assert estimator([1, 10]).tolist() == estimator([1.0, 10.0]).tolist() == [1.0, 0.0]
-    several = naive(metric("ap"), Protocol(100, 9, n_relevant=3))
-    assert several.values.shape == (3, 10)
-    assert several([3, 4], position=3) == pytest.approx([1 / 3, 3 / 4 / 3])
-
-
 def test_any_vector_is_an_estimator():
     protocol = Protocol(1_000, 2)
     always_one = Estimator(metric("ap"), protocol, np.ones(3))

@@ -68,13 +68,3 @@ def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path):
     assert link.is_symlink()
     assert real.read_text() == "text"
     assert real.stat().st_mode == usual.stat().st_mode
-
-
-def test_a_folder_called_like_an_unfinished_example_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.getpid", lambda: 77)
-    user_file = tmp_path / ".toy.77.part" / "kept"
-    user_file.parent.mkdir()
-    user_file.touch()
-    assert main(["example", str(tmp_path / "toy")]) == 0
-    assert user_file.exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".toy.77.part", "toy"]

@@ -120,11 +120,6 @@ def test_logs_that_do_not_fit_are_one_sentence(toy, tmp_path, change, said, caps
     assert error.count("\n") == 1
 
 
-def test_a_file_of_another_kind_is_refused(toy, capsys):
-    assert main(["gate", str(toy / "old.csv"), str(toy / "test.csv"), *FLAGS]) == 2
-    assert "must have the columns of the old one" in capsys.readouterr().err
-
-
 def test_an_alarm_stops_a_job_only_if_asked(toy, tmp_path, capsys):
     negatives = pd.read_csv(toy / "negatives.csv")
     skewed = tmp_path / "negatives.csv"

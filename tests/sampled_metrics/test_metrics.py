@@ -150,32 +150,6 @@ def test_names_of_libraries_mean_what_they_mean_there(library):
         assert ndcg == pytest.approx(sum(1 / math.log2(r + 1) for r in top) / ideal)
 
 
-def test_denominators_where_libraries_differ():
-    """More relevant items than places, k = 3.
-
-    RecBole's ``MAP`` and ``NDCG`` (recbole/evaluator/metrics.py) take min(R, k) items, and so does
-    NDCG in ranx (ranx/metrics/ndcg.py) and trec_eval (m_ndcg_cut.c). AP is divided by R in
-    trec_eval (m_map_cut.c), ranx (ranx/metrics/average_precision.py) and RecTools
-    (rectools/metrics/ranking.py, ``divide_by_k=False``); the ideal of NDCG has k items there,
-    whatever R is (``divide_by_achievable=False``).
-    """
-    ranks, k = [1, 3, 8, 9], 3
-    precision_sum = 1 / 1 + 2 / 3
-    assert metric("map@3").of_set(ranks) == pytest.approx(precision_sum / min(len(ranks), k))
-    assert metric("map@3").of_set(ranks) != pytest.approx(precision_sum / len(ranks))
-    discounts = [1 / math.log2(i + 1) for i in range(1, k + 1)]
-    assert metric("ndcg@3").of_set(ranks) == pytest.approx(
-        (discounts[0] + discounts[2]) / sum(discounts)
-    )
-    # One relevant item, first: 1 here, and 0.46927873 in the example of RecTools' NDCG(k=3).
-    assert metric("ndcg@3").of_set([1]) == 1
-    assert 1 / sum(discounts) == pytest.approx(0.46927873)
-    assert sum(1 / math.log2(i + 1) for i in range(1, 11)) == pytest.approx(4.54, abs=0.005)
-    # The best of several decides hit rate and reciprocal rank, not the sum over them.
-    assert metric("hr@3").of_set(ranks) == metric("mrr").of_set(ranks) == 1
-    assert metric("recall@3").of_set(ranks) == 0.5
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -75,13 +75,3 @@ def test_nothing_is_shown_if_nobody_asks_or_nobody_can_see(clock, monkeypatch):
     assert shown(clock, monkeypatch, 10.0, True, show=False) == ""
     monkeypatch.setattr(sys, "stderr", None)
     assert list(_progress.bar([1, 2], desc="count", unit="step", show=True)) == [1, 2]
-
-
-def test_steps_are_told_one_by_one(clock, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream := Stream(False))
-    with _progress.bar(total=3, desc="compare", unit="step", show=True) as bar:
-        for _ in range(3):
-            clock.now += 7.0
-            bar.update()
-    lines = stream.getvalue().splitlines()
-    assert [line.split("| ")[1].split(" ")[0] for line in lines] == ["1/3", "2/3", "3/3"]

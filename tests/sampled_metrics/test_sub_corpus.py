@@ -242,23 +242,28 @@ def test_graded_relevance_is_the_gain():
     assert sm.readers.ranx(run, qrels, corpus_size=50, kept=["b"]).n_kept == 3
 
 
-def test_files_of_trec_and_mappings_are_read_alike(tmp_path):
-    runs, qrels = large(n_queries=5)
+def written(folder, runs, qrels):
+    """Files of TREC with each run, with all of them, and with judgements of more queries."""
     lines = {
         name: "".join(
-            f"{q} Q0 {d} 0 {s!r} {name}\n" for q, scores in run.items() for d, s in scores.items()
+            f"{q} Q0 {d} 0 {float(score)!r} {name}\n"
+            for q, scores in run.items()
+            for d, score in scores.items()
         )
         for name, run in runs.items()
     }
-    paths = [tmp_path / name for name in lines]
-    for path, text in zip(paths, lines.values(), strict=True):
-        path.write_text(text)
-    (tmp_path / "both").write_text("".join(lines.values()))
     judged = "".join(f"{q} 0 {d} {rel}\n" for q, docs in qrels.items() for d, rel in docs.items())
-    (tmp_path / "qrels").write_text(judged + "q9 0 d7 1\nq8 0 d999 1\n")
+    for name, text in (lines | {"run": "".join(lines.values()), "qrels": judged}).items():
+        (folder / name).write_text(text)
+    return [str(folder / name) for name in (*lines, "run", "qrels")]
+
+
+def test_files_of_trec_and_mappings_are_read_alike(tmp_path):
+    runs, qrels = large(n_queries=5)
+    *paths, both, judged = written(tmp_path, runs, qrels | {"q9": {"d7": 1}, "q8": {"d999": 1}})
     expected = sm.estimate(sm.readers.ranx(runs, qrels, corpus_size=300), ["recall@10"])
-    for run in (paths, tmp_path / "both"):
-        sub = sm.readers.trec(run, tmp_path / "qrels", corpus_size=300)
+    for run in (paths, both):
+        sub = sm.readers.trec(run, judged, corpus_size=300)
         assert sub.notes[0].startswith("2 queries of the qrels are left out")
         found = sm.estimate(sub, ["recall@10"])
         assert found.frame["reported"].tolist() == expected.frame["reported"].tolist()
@@ -402,10 +407,8 @@ def test_own_documents_that_are_drawn_change_the_sample_of_one_query():
 def test_the_command_leaves_own_documents_out(tmp_path, capsys):
     scores, ranked = query_documents(3, True)
     full, _, qrels = runs_of(scores, ranked)
-    lines = [f"{q} Q0 {d} 0 {score} A" for q, run in full.items() for d, score in run.items()]
-    (tmp_path / "run").write_text("\n".join(lines))
-    (tmp_path / "qrels").write_text("\n".join(f"{q} 0 {d} 1" for q, d in qrels.items()))
-    files = [str(tmp_path / "run"), "--qrels", str(tmp_path / "qrels")]
+    _, run, judged = written(tmp_path, {"A": full}, {q: {d: 1} for q, d in qrels.items()})
+    files = [run, "--qrels", judged]
     options = ["--corpus-size", "400", "--metrics", "rr"]
     assert main(["estimate", *files, *options]) == 2
     assert "--queries-are-documents" in capsys.readouterr().err
@@ -561,13 +564,8 @@ def test_typical_ranges_are_for_runs_like_those_of_the_benchmark():
 
 def test_the_commands(tmp_path, capsys):
     runs, qrels = large(shifts=(6.0, -1.0))
-    lines = [
-        f"{q} Q0 {d} 0 {score!r} {name}\n"
-        for name, run in runs.items() for q, scores in run.items() for d, score in scores.items()
-    ]  # fmt: skip
-    run, judged, page = (str(tmp_path / name) for name in ("run", "qrels", "page.html"))
-    (tmp_path / "run").write_text("".join(lines))
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{q[1:]} 1\n" for q in qrels))
+    *_, run, judged = written(tmp_path, runs, qrels)
+    page = str(tmp_path / "page.html")
     options = ["--qrels", judged, "--corpus-size", "300", "--quiet"]
     assert main(["compare", run, "--metric", "ndcg@10", *options]) == 0
     assert capsys.readouterr().out.startswith("A beats B on NDCG@10 (large sample")

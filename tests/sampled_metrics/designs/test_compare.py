@@ -207,30 +207,6 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     assert values.unbiased(parsed_metric) == (np.abs(bias).max() < 1e-9)
 
 
-@pytest.mark.some(1)
-@pytest.mark.simulation
-@pytest.mark.parametrize(
-    ("of", "users", "m", "assumptions"),
-    [
-        ("auc", 60, 5, {"", "none"}),
-        ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
-        ("recall@50", 2_000, 30, {"", "none", "decreasing at the top"}),
-        ("recall@10", 6_000, 100, {"", "decreasing at the top"}),
-    ],
-)
-def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
-    rng = np.random.default_rng(17)
-    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
-    assumptions_seen = set()
-    for _ in range(3):
-        for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
-            assumptions_seen.add(row.assumption)
-            if row.verdict != UNDECIDED:
-                better = max((row.first, row.second), key=truth.get)
-                assert row.verdict.startswith(f"{better} beats "), row
-    assert assumptions_seen == assumptions
-
-
 def test_a_difference_beyond_any_bias_is_a_verdict():
     rng = np.random.default_rng(5)
     population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}

@@ -481,17 +481,6 @@ def test_a_pipe_without_data_is_not_waited_for_in_silence(tmp_path, monkeypatch)
     assert log.n_users == len(warned) == 1
 
 
-def test_a_parquet_file_cut_short_is_refused(tmp_path):
-    pytest.importorskip("pyarrow")
-    rows().to_parquet(tmp_path / "log.parquet")
-    content = (tmp_path / "log.parquet").read_bytes()
-    for length in (1, 4, len(content) // 2, len(content) - 1):
-        (tmp_path / "log.parquet").write_bytes(content[:length])
-        with pytest.raises(ValueError, match="whole Parquet file") as caught:
-            read_log(tmp_path / "log.parquet", **SIZES)
-        assert "\n" not in str(caught.value)
-
-
 def test_a_file_without_its_library_is_one_sentence_and_a_frame_needs_none(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     rows().to_csv(tmp_path / "log.csv", index=False)
