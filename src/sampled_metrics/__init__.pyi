@@ -29,6 +29,7 @@ from .bounds.identification import (
     interval as interval,
 )
 from .estimators import Estimator as Estimator
+from .evaluation import anchors as anchors
 from .evaluation import compare as compare
 from .evaluation import estimate as estimate
 from .evaluation.loop import RankMetric as RankMetric

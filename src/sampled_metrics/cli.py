@@ -127,9 +127,8 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
     log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress by estimator")
     options |= {"assumption": _assumption(arguments)}
-    estimates: Any = evaluation.estimate(
-        log, arguments.metrics, identification=not arguments.no_identification, **options
-    )
+    shown = {"population": arguments.population, "identification": not arguments.no_identification}
+    estimates: Any = evaluation.estimate(log, arguments.metrics, **shown, **options)
     if page_path is not None:
         from .report import pages
 
@@ -161,7 +160,8 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
             "--qrels and --of-all must be given together: runs are compared if each lists the "
             "first documents of the whole corpus; compare takes those of a sub-corpus"
         )
-    options = _given(arguments, "n_items n_negatives replacement confidence progress qrels margin")
+    names = "n_items n_negatives replacement anchors confidence progress qrels margin"
+    options = _given(arguments, names)
     verdict, comparison = gate(
         _source(arguments.old, arguments),
         _source(arguments.new, arguments),
@@ -300,7 +300,7 @@ def _run(arguments: argparse.Namespace) -> SubCorpus | TopLists:
             "--corpus-size is missing: say how many documents the corpus has if the run ranks a "
             "sub-corpus, or --of-all if it lists the first documents of the whole corpus"
         )
-    names = "n_items n_negatives replacement first_rank by"
+    names = "n_items n_negatives replacement first_rank by anchors"
     for name in names.split():
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} must be left out beside --qrels")
@@ -316,7 +316,7 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .log.read import read_log
 
     options, source = (
-        _given(arguments, "n_negatives replacement"),
+        _given(arguments, "n_negatives replacement anchors"),
         _source(arguments.log, arguments),
     )
     options["shared_negatives"] = arguments.shared_negatives or None

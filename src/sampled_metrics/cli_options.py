@@ -68,6 +68,7 @@ def estimate_options(add: partial[None]) -> None:
     add("--estimator NAME", "what the estimate is computed with, such as naive or bias-variance")
     _group_options(add)
     _assume_option(add)
+    add("--population", "intervals from anchors are for the population of the users")
     add("--no-identification", "leave out what is possible, which takes the longest")
 
 
@@ -203,6 +204,7 @@ def _design_options(add: partial[None]) -> None:
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
+    add("--anchors NAME...", "the metrics by which users with an exact_rank were drawn")
     add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 

@@ -46,7 +46,7 @@ def gate(
     margin : float, optional
         In [0, 1): ask whether the new version is no worse by more than this.
     **options
-        As for :func:`~sampled_metrics.read_log` (n_items, n_negatives, replacement) and
+        As for :func:`~sampled_metrics.read_log` (n_items, n_negatives, replacement, anchors) and
         :func:`~sampled_metrics.compare` (assumption, confidence, progress).
 
     Returns
@@ -108,7 +108,9 @@ def _log(old: Any, new: Any, metric: str, qrels: Any, options: dict[str, Any]) -
     from .log.query_values import query_values
     from .log.read import read_log
 
-    sizes = {key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement")}
+    sizes = {
+        key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement", "anchors")
+    }
     if qrels is not None:
         from .readers.trec import versions
 

@@ -54,6 +54,9 @@ class Anchors:
         All users, those of size 0 included, whose values are 0.
     lowest : {0, -1}
         0 for values of a metric, -1 for differences of values.
+    rest_values : tuple of float, optional
+        The smallest and the largest possible sum of the values of all users that were not drawn; by
+        default those that the sizes allow.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Anchors:
     rest: float
     users: int
     lowest: float = 0.0
+    rest_values: tuple[float, float] | None = None
 
     @cached_property
     def _known(self) -> FloatArray:
@@ -88,7 +92,13 @@ class Anchors:
     def limits(self) -> tuple[float, float]:
         """The means that are possible whatever the values of the users that were not drawn."""
         known = float(self.values.sum())
-        return (known + self.lowest * self.rest) / self.users, (known + self.rest) / self.users
+        low, high = self.rest_values or (self.lowest * self.rest, self.rest)
+        return (known + low) / self.users, (known + high) / self.users
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no other user can have a value other than 0."""
+        return self.limits[0] == self.limits[1]
 
     @property
     def _estimates(self) -> FloatArray:
@@ -96,8 +106,8 @@ class Anchors:
 
     @property
     def estimate(self) -> float:
-        """The mean of an unbiased estimate from each draw; exact without other users."""
-        return self.limits[0] if self.rest == 0 else float(self._estimates.mean())
+        """The mean of an unbiased estimate from each draw, cut to the limits."""
+        return float(np.clip(self._estimates.mean(), *self.limits))
 
     @property
     def standard_error(self) -> float:
@@ -105,7 +115,7 @@ class Anchors:
 
         Estimates from different draws are uncorrelated.
         """
-        if self.rest == 0:
+        if self.is_exact:
             return 0.0
         n_draws = self.values.size
         return float(self._estimates.std(ddof=1) / np.sqrt(n_draws)) if n_draws > 1 else np.nan
@@ -113,7 +123,7 @@ class Anchors:
     def interval(self, error_rate: float) -> tuple[float, float]:
         """Means over the users that no bet rejects; it misses with at most `error_rate`."""
         low, high = self.limits
-        if self.rest == 0:
+        if self.is_exact:
             return low, high
         stakes, needed = self._stakes(error_rate), float(np.log(2.0 / error_rate))
         larger = crossing(lambda mean: self._wealth(mean, stakes, 1) - needed, low, high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .analysis import Analysis, Request
+from .anchored import AnchoredAnalysis
 from .censored import CensoredAnalysis
 from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
@@ -19,6 +20,7 @@ __all__ = ["DESIGNS", "Analysis", "Request", "analysis_of"]
 DESIGNS: list[type[Analysis]] = [
     SubCorpusAnalysis,
     QueryValuesAnalysis,
+    AnchoredAnalysis,
     ChosenAnalysis,
     CensoredAnalysis,
     NAboveAnalysis,

@@ -15,7 +15,8 @@ class Request(NamedTuple):
     """What a verb is asked to compute; `assumption` and `gamma` as the caller wrote them.
 
     `asked` is the confidence that the caller wrote, if `confidence` is corrected for several
-    results. `record` says whether the track record is about such users.
+    results. `record` says whether the track record is about such users, and `population` whether
+    intervals from anchors are for the population of the users.
     """
 
     metrics: Sequence[Metric]
@@ -26,6 +27,7 @@ class Request(NamedTuple):
     estimator: str | None = None
     asked: float | None = None
     record: bool = True
+    population: bool = False
 
     @property
     def of_record(self) -> float:

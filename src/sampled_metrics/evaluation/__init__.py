@@ -8,6 +8,7 @@ rests on that bound.
 
 from .._confidence import UNDECIDED
 from ..designs.values import ESTIMATORS, FITTED
+from .anchoring import anchors
 from .comparison import compare
 from .estimation import DEFAULT_METRICS, estimate
 
@@ -16,6 +17,7 @@ __all__ = [
     "ESTIMATORS",
     "FITTED",
     "UNDECIDED",
+    "anchors",
     "compare",
     "estimate",
 ]

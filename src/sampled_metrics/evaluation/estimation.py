@@ -32,20 +32,19 @@ def estimate(
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     identification: bool = True,
+    population: bool = False,
     by: str | None = None,
     progress: bool = False,
 ) -> Estimates:
     """Report for each recommender the naive metric, an estimate of the exact one, and its ranges.
 
     Estimates are means over users. Ties with sampled negatives count as if broken at random. See
-    :ref:`Guarantees <lib-guarantees>` for the theorem behind the intervals, and for weighted
-    negatives and runs over one sub-corpus.
+    :ref:`Guarantees <lib-guarantees>` for the theorem behind the intervals.
 
     Parameters
     ----------
     log : Log, or what read_log takes
-        At least two users for each recommender. A source must be one that
-        :func:`~sampled_metrics.read_log` can read with `replacement` alone.
+        At least two users for each recommender. A source is read with `replacement` alone.
     metrics : sequence of str or Metric
         By default `DEFAULT_METRICS`.
     replacement : bool
@@ -64,6 +63,8 @@ def estimate(
         Of the identification intervals, in (0, 1).
     identification : bool
         Whether to compute identification intervals, which takes most of the time.
+    population : bool
+        Whether intervals from :ref:`anchors <howto-anchors>` are for the population of the users.
     by : str, optional
         A column with the group of each user, for :ref:`rows for each group <howto-groups>`, too.
     progress : bool
@@ -84,8 +85,8 @@ def estimate(
     Raises
     ------
     ValueError
-        If a name is unknown, there is no metric or only one user, `gamma` or `confidence` is out of
-        range, or no true ranks are consistent with the sample.
+        If a name is unknown, there is only one user, `gamma` or `confidence` is out of range, or no
+        true ranks are consistent with the sample.
 
     See Also
     --------
@@ -103,7 +104,10 @@ def estimate(
         assumption,
         identification,
         estimator,
+        population=population,
     )
     opened = options.opened(log, request.metrics, replacement, by)
+    if population and getattr(opened, "anchors", None) is None:
+        raise ValueError("population must be False for a log without anchors, got True")
     answer: Estimates = answers(opened, by, [request], lambda one: one.estimates(progress=progress))
     return answer

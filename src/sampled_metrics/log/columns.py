@@ -15,13 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened
-from .compact import COLUMNS, OPTIONAL
+from .compact import ANCHOR_COLUMNS, COLUMNS, OPTIONAL
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Column names allowed in the input. `COLUMNS[:5]` leaves out those that are computed.
-INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", *OPTIONAL)
+INPUT = (
+    *COLUMNS[:5],
+    "n_items",
+    "n_negatives",
+    "rank",
+    "item",
+    "count",
+    *OPTIONAL,
+    *ANCHOR_COLUMNS,
+)
 #: Aliases of columns in other libraries: lower case, without blanks, "_" and "-".
 _SYNONYMS = {
     "recommender": "model modelname algorithm algo system method run runid",
@@ -159,10 +168,17 @@ def _refuse_misspelt(names: list[Any], source: str) -> None:
             )
 
 
+def without_negatives(names: Iterable[Any]) -> bool:
+    """Whether a table has anchors and chosen items, and no sampled negatives."""
+    columns = {*names}
+    sampled = {"rank", "n_better", "n_tied", "n_negatives"}
+    return {"exact_rank", "n_chosen_better"} <= columns and columns.isdisjoint(sampled)
+
+
 def _absent(names: list[Any]) -> list[str]:
     """Necessary columns that are not there."""
-    counts = [] if "rank" in names else ["n_better", "n_tied"]
-    if not set(counts) & set(names):
+    counts = [] if "rank" in names or without_negatives(names) else ["n_better", "n_tied"]
+    if counts and not set(counts) & set(names):
         counts = ["rank"]
     user_optional = "count" in names and not {"item", "instance"} & set(names)
     needed = counts if user_optional else ["user", *counts]

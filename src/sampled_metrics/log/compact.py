@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_intp, span
+from ..metrics import Metric
 from ..numerics.betting import tally
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ COLUMNS = (
 KIND = COLUMNS[3:]
 #: Columns of a kind that only some logs have.
 OPTIONAL = ("n_above", "n_chosen", "n_chosen_better")
+#: The columns of anchors: the rank among all items, and the number of the draw, from 1.
+ANCHOR_COLUMNS = ("exact_rank", "draw")
 #: Users per block, so that temporary arrays stay in the processor's cache.
 _BLOCK = 1 << 18
 #: Largest table of joint counts; beyond it, distinct pairs are sorted and counted.
@@ -169,6 +172,25 @@ class BesideChosen:
     drawn: ClassVar[str] = "uniformly, beside chosen items that are all scored"
 
 
+@dataclass(frozen=True, eq=False)
+class AnchorRanks:
+    """The exact ranks of anchors.
+
+    Attributes
+    ----------
+    metrics : tuple of Metric
+        By whose largest possible values the anchors were drawn.
+    users : ndarray of int, shape (anchors,)
+        Indices into the users of the log, in the order of the draws.
+    ranks : ndarray of int, shape (recommenders, anchors)
+        The ranks among all items.
+    """
+
+    metrics: tuple[Metric, ...]
+    users: IntArray
+    ranks: IntArray
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """A sampled evaluation, as :func:`~sampled_metrics.read_log` returns it.
@@ -205,6 +227,8 @@ class Log:
         Known exact metrics of the recommenders; empty except for the bundled log.
     groups : pandas.Series of categories, shape (users,), or None
         The group of each user, named by the column, if the log was read with `by`.
+    anchors : AnchorRanks or None
+        The users whose held-out item was ranked among all items, if the log has them.
 
     See Also
     --------
@@ -232,6 +256,7 @@ class Log:
     fixed_sample_size: bool = False
     exact_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     groups: pd.Series | None = None
+    anchors: AnchorRanks | None = None
 
     @property
     def replacement(self) -> bool:

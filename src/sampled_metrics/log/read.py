@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._validate import as_written, integer
+from ..metrics import Metric
+from . import anchors as log_anchors
 from .censored import counted, may_be_censored
 from .columns import (
     INPUT,
@@ -25,8 +27,9 @@ from .columns import (
     warn_ignored,
     whole,
     whole_numbers,
+    without_negatives,
 )
-from .compact import COLUMNS, Censored, Log, Uniform
+from .compact import ANCHOR_COLUMNS, COLUMNS, Censored, Log, Uniform
 from .groups import groups_of
 from .inspection import Drawn, not_independent
 from .row_checks import Sizes, log_of_frame, warn_of_instances
@@ -58,6 +61,7 @@ def read_log(
     first_rank: Literal[0, 1] | None = None,
     shared_negatives: bool | None = None,
     fixed_sample_size: bool = False,
+    anchors: str | Metric | Sequence[str | Metric] | None = None,
     by: str | None = None,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
@@ -87,6 +91,8 @@ def read_log(
     fixed_sample_size : bool, optional
         Whether n_negatives of each user was chosen before ranking. Without it, `estimate` and
         `compare` refuse a log that looks as if samples were enlarged until a negative was above.
+    anchors : str, Metric or sequence of these, optional
+        The metrics by which :ref:`anchors <howto-anchors>` were drawn, if the log has some.
     by : str, optional
         A column with the :ref:`group <howto-groups>` of each user.
 
@@ -127,7 +133,7 @@ def read_log(
     if first_rank is not None:
         source = _counted_from_one(source, first_rank)
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
-    log = _of_source(source, sizes, replacement, by)
+    log = _of_source(source, sizes, replacement, by, anchors)
     return replace(
         log,
         shared_negatives=_are_shared(log, attrs, shared_negatives),
@@ -170,14 +176,16 @@ def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | Non
     return bool(shown if shared_negatives is None else shared_negatives)
 
 
-def _of_source(source: Any, sizes: Sizes, replacement: bool | None, by: str | None) -> Log:
+def _of_source(
+    source: Any, sizes: Sizes, replacement: bool | None, by: str | None, anchors: Any
+) -> Log:
     """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
     paths = files(source)
     if paths is None and not (is_dask(source) and has_engine()):
         frame, name = loaded(source, "the log")
-        return _of_frame(frame, name, sizes, replacement, by)
+        return _of_frame(frame, name, sizes, replacement, by, anchors)
     with opened_dask(source) if paths is None else paths.opened() as table:
-        return _of_table(table, sizes, replacement, by)
+        return _of_table(table, sizes, replacement, by, anchors)
 
 
 def _is_complete(log: Log) -> bool:
@@ -198,7 +206,12 @@ def _not_independent(log: Log, seen: Drawn) -> str:
 
 
 def _of_frame(
-    frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | None, by: str | None
+    frame: pd.DataFrame,
+    name: str,
+    sizes: Sizes,
+    replacement: bool | None,
+    by: str | None,
+    anchors: Any,
 ) -> Log:
     """Read a log from a data frame of pandas."""
     if set(_EXACT) <= set(frame.columns):
@@ -208,22 +221,33 @@ def _of_frame(
         raise ValueError(
             f"replacement must be False for {name}, whose candidates are distinct, got True"
         )
-    if replacement is None and by_reader is None:
+    samples = not without_negatives(map(meaning, frame.columns))
+    if replacement is None and by_reader is None and samples:
         raise ValueError(_REPLACEMENT_MISSING)
     with_replacement = bool(by_reader if replacement is None else replacement)
     if (rows := counted(frame, name, sizes["n_negatives"][0])) is not None:
-        log = _of_frame(rows, name, sizes, with_replacement, by)
+        log = _of_frame(rows, name, sizes, with_replacement, by, anchors)
         return replace(log, protocol=Censored(with_replacement))
     frame = frame.set_axis(_checked_names(frame.columns, name, by), axis=1)
-    return _grouped(frame, name, sizes, with_replacement, by)
+    return _grouped(frame, name, sizes, with_replacement, by, anchors)
 
 
 def _grouped(
-    frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool, by: str | None
+    frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool, by: str | None, anchors: Any
 ) -> Log:
     """The log of a data frame whose columns have the names of a log, and the groups of users."""
     groups = None if by is None else groups_of(frame, by, name)
-    return _with(groups, log_of_frame(frame, name, sizes, replacement))
+    if not ({*ANCHOR_COLUMNS} & {*frame.columns}):
+        if anchors is not None:
+            raise ValueError(f"anchors must be left out without a column exact_rank in {name}")
+        return _with(groups, log_of_frame(frame, name, sizes, replacement))
+    if by is not None:
+        raise ValueError(f"by must be left out beside a column exact_rank, got {as_written(by)}")
+    if without_negatives(frame.columns):
+        sizes = {**sizes, "n_negatives": (None, 0)}
+    frame = log_anchors.checked(frame, name, anchors)
+    log = log_of_frame(frame.drop(columns=[*ANCHOR_COLUMNS]), name, sizes, replacement)
+    return log_anchors.attached(log, frame, name, anchors)
 
 
 def _with(groups: pd.Series | None, log: Log) -> Log:
@@ -244,7 +268,9 @@ def _checked_names(columns: Iterable[Any], name: str, by: str | None) -> list[An
     return names
 
 
-def _of_table(table: Table, sizes: Sizes, replacement: bool | None, by: str | None) -> Log:
+def _of_table(
+    table: Table, sizes: Sizes, replacement: bool | None, by: str | None, anchors: Any
+) -> Log:
     """Read a log from a table of DuckDB.
 
     Plain whole numbers and text are scanned in blocks; other logs are loaded into a data frame.
@@ -253,8 +279,9 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None, by: str | No
         kind == "VARCHAR" and meaning(column) == "rank"
         for column, kind in zip(table.columns, table.types, strict=True)
     )
-    if set(_EXACT) <= set(table.columns) or may_be_censored(table.columns, is_text):
-        return _of_frame(table.frame(), table.place, sizes, replacement, by)
+    is_special = may_be_censored(table.columns, is_text) or set(_EXACT) <= set(table.columns)
+    if is_special or anchors is not None or "exact_rank" in map(meaning, table.columns):
+        return _of_frame(table.frame(), table.place, sizes, replacement, by, anchors)
     if replacement is None:
         raise ValueError(_REPLACEMENT_MISSING)
     names = _checked_names(table.columns, table.name, by)
@@ -262,7 +289,8 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None, by: str | No
     groups = None if by is None else scan.groups(by)
     log = scan.log()
     if log is None:
-        return _grouped(table.frame().set_axis(names, axis=1), table.place, sizes, replacement, by)
+        frame = table.frame().set_axis(names, axis=1)
+        return _grouped(frame, table.place, sizes, replacement, by, None)
     warn_of_instances(names, table.name, log)
     return _with(groups, log)
 

@@ -315,7 +315,7 @@ def check_ranges(
         ),
     )
     refuse_first(
-        n > 2**61 // m,
+        n > 2**61 // np.maximum(m, 1),
         locate,
         lambda row: f"n_items * n_negatives must be < 2**61, got {of(n, row)} * {of(m, row)}",
     )

@@ -61,16 +61,16 @@ def methods(result: Result) -> str:
 
 def _drawn(source: Mapping[str, Any], names: str) -> tuple[list[str], bool]:
     """Sentences on users and negatives; and whether these are all candidates."""
+    evaluated = f"We evaluated {names} on {source.get('users', 0):,} users."
+    anchors = f"We ranked all items for {source.get('anchors')} given the scored items."
     if "negatives" not in source:
-        return [], False
+        return [evaluated, anchors] if "anchors" in source else [], False
     ranked_among, is_exact = _negatives(source)
     if not is_exact:
         design = f"{source['design']}," if "design" in source else "uniformly"
         ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
-    return [
-        f"We evaluated {names} on {source['users']:,} users.",
-        f"Each held-out item was ranked among {ranked_among}.",
-    ], is_exact
+    ranked = f"Each held-out item was ranked among {ranked_among}."
+    return [evaluated, ranked, *[anchors] * ("anchors" in source)], is_exact
 
 
 def _estimated(result: Result, labels: str, is_exact: bool) -> list[str]:

@@ -267,7 +267,7 @@ _INCLUDED = [
 
 def verdict_sentences(result: Comparison) -> list[str]:
     """The verdict on each pair, and what would decide it."""
-    unit = "queries" if "queries" in result.source else "users"
+    unit = next((unit for unit in ("queries", "anchors") if unit in result.source), "users")
     return [
         _comparison_sentence(row, metric(name), _confidence_of(result), unit)
         for name, part in result.by_metric().items()

@@ -1,0 +1,181 @@
+"""The analysis of a log with anchors: users drawn by what they can add, and ranked exactly."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._confidence import NONE, OF_USERS, THEOREM, Assumed
+from .._validate import FloatArray, as_written, shortened
+from ..bounds.anchors import Anchors, drawing_p_value
+from ..log import anchors as log_anchors
+from ..log.compact import Log
+from ..metrics import Metric
+from ..results import Comparison, Estimates, source_of, table_of
+from . import ranges
+from .analysis import Analysis, Request
+from .judging import Judgement
+from .ranges import Range
+from .result_columns import ComparisonRow, EstimateRow
+
+#: The share of correct draws that are refused.
+_LEVEL = 1e-3
+
+
+class AnchoredAnalysis(Analysis):
+    """Bets on the exact values of anchors; those of pairs on their differences."""
+
+    @classmethod
+    def takes(cls, log: Any) -> bool:
+        return isinstance(log, Log) and log.anchors is not None
+
+    def __init__(self, log: Log, request: Request) -> None:
+        assert log.anchors is not None
+        self.log, self.request, self.anchors = log, request, log.anchors
+        for name in ("gamma", "estimator"):
+            if (value := getattr(request, name)) is not None:
+                raise ValueError(
+                    f"{name} must be left out, got {as_written(value)}: anchors need no correction"
+                )
+        self.sizes = log_anchors.sizes(log, self.anchors.metrics)
+        self.n_users = self.sizes.size
+        if (p_value := self._drawing_p_value()) < _LEVEL:
+            raise ValueError(
+                f"anchors must be drawn in proportion to the largest possible {self._drawn_by}, in "
+                f"the order of draw, but users drawn so would differ from these with p = "
+                f"{p_value:.1g}"
+            )
+
+    @property
+    def _drawn_by(self) -> str:
+        return " or ".join(metric.label for metric in self.anchors.metrics)
+
+    def _drawing_p_value(self) -> float:
+        """Of the anchors' order; 0 if one of them cannot have been drawn."""
+        users = self.anchors.users
+        return drawing_p_value(self.sizes, users) if (self.sizes[users] > 0).all() else 0.0
+
+    def _anchors(self, metric: Metric, names: tuple[str, ...]) -> Anchors:
+        """The anchors' values of one recommender, or the differences of two."""
+        rows, users = [self.log.recommenders.index(name) for name in names], self.anchors.users
+        possible = log_anchors.bounds(self.log, [metric])[metric.name][rows]
+        items = log_anchors.n_items(self.log)[rows][:, users]
+        values = metric(self.anchors.ranks[rows], items)
+        bound = possible.max(axis=0)
+        if unbounded := np.flatnonzero((self.sizes == 0) & (bound > 0)).tolist():
+            user = shortened(str(self.log.users[unbounded[0]]))
+            raise ValueError(
+                f"anchors drawn by {self._drawn_by} do not bound {metric.label}: user {user} may "
+                "have a positive value, but could not be drawn"
+            )
+        positive = self.sizes > 0
+        sizes = self.sizes * (bound[positive] / self.sizes[positive]).max()
+        is_rest = np.ones(self.n_users, dtype=bool)
+        is_rest[users] = False
+        largest: FloatArray = possible[:, is_rest].sum(axis=1)
+        low = 0.0 if len(names) == 1 else -float(largest[1])
+        return Anchors(
+            values=values[0] if len(names) == 1 else values[0] - values[1],
+            sizes=sizes[users],
+            rest=float(sizes[is_rest].sum()),
+            users=self.n_users,
+            lowest=0.0 if len(names) == 1 else -1.0,
+            rest_values=(low, float(largest[0])),
+        )
+
+    def estimates(self, *, progress: bool) -> Estimates:
+        rows = [
+            self._estimate_row(name, metric)
+            for name in self.log.recommenders
+            for metric in self.request.metrics
+        ]
+        frame = pd.DataFrame(rows, columns=EstimateRow._fields)
+        settings = {"estimator": "anchors", **self._settings()}
+        return Estimates(frame, settings, self._notes(), source=self._source(), log=self.log)
+
+    def _estimate_row(self, name: str, metric: Metric) -> EstimateRow:
+        anchors, error_rate = self._anchors(metric, (name,)), 1.0 - self.request.confidence
+        of_population = self.request.population
+        assumption = NONE if of_population else OF_USERS
+        ends = (anchors.population_interval if of_population else anchors.interval)(error_rate)
+        interval = Range(*ends, assumption, THEOREM)
+        index = self.log.recommenders.index(name)
+        return EstimateRow(
+            recommender=name,
+            metric=metric.name,
+            reported=float(log_anchors.bounds(self.log, [metric])[metric.name][index].mean()),
+            estimate=anchors.estimate,
+            standard_error=anchors.standard_error,
+            typical_low=np.nan,
+            typical_high=np.nan,
+            possible_low=interval.low,
+            possible_high=interval.high,
+            assumption=assumption,
+            warrant=THEOREM,
+            quote=ranges.quoted(anchors.estimate, interval),
+            users=self.n_users,
+        )
+
+    def comparison(self, *, progress: bool) -> Comparison:
+        (metric,) = self.request.metrics
+        self.log.check_same_users()
+        pairs = [*combinations(self.log.recommenders, 2)]
+        # Bonferroni: the intervals of all pairs hold together.
+        error_rate = (1.0 - self.request.confidence) / len(pairs)
+        frame = table_of(
+            ComparisonRow, [self._pair_row(pair, metric, error_rate) for pair in pairs]
+        )
+        settings = {"metric": metric.name, "estimator": "anchors", **self._settings()}
+        settings["warrant"] = THEOREM
+        return Comparison(frame, settings, self._notes(), source=self._source())
+
+    def _pair_row(self, pair: tuple[str, str], metric: Metric, error_rate: float) -> ComparisonRow:
+        anchors = self._anchors(metric, pair)
+        low, high = anchors.interval(error_rate)
+        sign = int(low > 0) - int(high < 0)
+        first, second = (
+            float(bound.mean())
+            for bound in log_anchors.bounds(self.log, [metric])[metric.name][
+                [self.log.recommenders.index(name) for name in pair]
+            ]
+        )
+        return ComparisonRow(
+            first=pair[0],
+            second=pair[1],
+            reported=first - second,
+            estimate=anchors.estimate,
+            standard_error=anchors.standard_error,
+            student_low=np.nan,
+            student_high=np.nan,
+            possible_low=low,
+            possible_high=high,
+            verdict=Judgement(sign, low, high).verdict(*pair),
+            assumption=OF_USERS if sign else "",
+            warrant=THEOREM if sign else "",
+            favoured="",
+            probability=np.nan,
+            probability_low=np.nan,
+            detectable=np.nan if sign else 0.5 * (high - low),
+            users_needed=None,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        of_users = not self.request.population
+        return {"confidence": self.request.confidence, "assumed": Assumed(of_users=of_users)}
+
+    def _notes(self) -> tuple[str, ...]:
+        return (
+            f"all items were ranked for {self._source()['anchors']}: the intervals hold if they "
+            "were drawn so, and draw is the order",
+        )
+
+    def _source(self) -> dict[str, object]:
+        source = source_of(self.log)
+        if not self.log.kinds["n_negatives"].any():
+            source = {key: value for key, value in source.items() if key != "negatives"}
+        n_anchors = self.anchors.users.size
+        drawn = f"{n_anchors:,} users, drawn in proportion to the largest possible {self._drawn_by}"
+        return {**source, "anchors": drawn}
