@@ -442,20 +442,6 @@ def test_without_matplotlib_there_is_no_report(log, monkeypatch, capsys):
     assert not (log.parent / "out.html").exists()
 
 
-def test_a_broken_library_is_not_called_missing(folder, monkeypatch, capsys):
-    reason = "numpy.core.multiarray failed to import"
-    (folder / "pyarrow.py").write_text(f'raise AttributeError("{reason}")', encoding="utf-8")
-    assert main(["example", "toy"]) == 0
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
-    files = ["--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "toy/test.csv"]
-    capsys.readouterr()
-    said = f"pyarrow is installed but cannot be imported: {reason}"
-    assert said in refused(["rank", *files, "-o", "ranks.parquet"], capsys)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "needs the library pyarrow" in refused(["rank", *files, "-o", "r.parquet"], capsys)
-
-
 def test_nothing_partial_is_left_and_what_was_there_stays(log, monkeypatch, capsys):
     (log.parent / "out.html").write_text("before", encoding="utf-8")
 

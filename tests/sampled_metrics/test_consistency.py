@@ -81,6 +81,7 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch):
 def test_orders_of_the_toy():
     table = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
     assert table["first"].tolist() == [1, 73, 281, 438, 954]
+    assert table["last"].tolist() == [72, 280, 437, 953, 9_999]
     expected_orders = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
     assert table["order"].tolist() == expected_orders
     assert table["right"].tolist() == [False] * 4 + [True]

@@ -6,7 +6,6 @@ status 2 and one sentence; either way nothing is left in its folder but what it 
 
 import contextlib
 import io
-import math
 import os
 import re
 import warnings
@@ -388,21 +387,3 @@ def test_a_run_of_any_text_is_read_or_refused(text):
                 one_sentence(refusal)
             else:
                 assert not table.isna().any(axis=None)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, 4), st.floats(), st.sampled_from([0, 1])),
-        max_size=12,
-    ),
-    st.sampled_from(["refuse", "keep", "collapse"]),
-)
-def test_scores_of_any_size_are_counted_or_refused(rows, duplicates):
-    frame = pd.DataFrame(rows, columns=["user", "item", "score", "relevant"])
-    try:
-        table = readers.from_scores(frame, duplicates=duplicates)
-    except ValueError as refusal:
-        one_sentence(refusal)
-        return
-    assert not any(math.isnan(score) for *_, score, _ in rows)
-    assert (table["n_better"] + table["n_tied"] <= table["n_negatives"]).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sampled_metrics import Protocol, metric, priors
+from sampled_metrics import Protocol, metric
 from sampled_metrics.numerics import newton
 from sampled_metrics.priors import maximum_entropy
 from tests.reference import plug_in
@@ -119,10 +119,3 @@ def test_bad_input_is_named(counts, protocol, message):
 def test_a_weight_is_a_positive_number(weight):
     with pytest.raises(ValueError, match="weight must be a finite number > 0"):
         maximum_entropy([1, 2, 3], Protocol(50, 2), weight)
-
-
-def test_a_gap_of_more_than_a_tenth_of_what_is_certified_is_reported():
-    given = np.ones(1), np.array([3.0, 0.0]), np.array([1.0, 0.0])
-    assert priors._fitted(*given, 0.09e-6).certified
-    with pytest.warns(RuntimeWarning, match="did not converge"):
-        assert priors._fitted(*given, 0.11e-6).certified

@@ -83,13 +83,8 @@ def test_draws_of_a_users_own_relevant_items_are_no_negatives():
         assert intervals["possible_low"][metric] <= value <= intervals["possible_high"][metric]
 
 
-def test_users_whose_item_was_cut_off_are_refused():
-    rows = pd.DataFrame(
-        {"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 7, 9, 8, 9], "score": [2.0, 1.0] * 3,
-         "relevant": [1, 0, 0, 0, 0, 0]}
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=r"got none for user 2 of .* \(2 of 3 users\).*cut at the"):
-        from_scores(rows)
+CUT = {"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 7, 9, 8, 9], "score": [2.0, 1.0] * 3,
+       "relevant": [1, 0, 0, 0, 0, 0]}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -107,16 +102,13 @@ def test_users_whose_item_was_cut_off_are_refused():
         ({"user": [1], "item": [1], "score": [1], "relevant": [0]}, "must hold a relevant item"),
         ({"user": [None], "item": [1], "score": [1], "relevant": [1]}, "user must not be missing"),
         ({"user": [], "item": [], "score": [], "relevant": []}, "must hold one row or more"),
+        (CUT, r"got none for user 2 of .* \(2 of 3 users\).*cut at the"),
+        ([1, 2], "rows must be a data frame, got list"),
     ],
 )
 def test_a_bad_table_of_scores_is_refused_in_one_sentence(rows, message):
     with pytest.raises(ValueError, match=message) as refusal:
-        from_scores(pd.DataFrame(rows))
+        from_scores(pd.DataFrame(rows) if isinstance(rows, dict) else rows)
     assert "\n" not in str(refusal.value)
-
-
-def test_what_duplicates_may_be_is_said():
     with pytest.raises(ValueError, match="duplicates must be 'refuse', 'keep' or 'collapse', got"):
         from_scores(pd.DataFrame(), duplicates="drop")
-    with pytest.raises(ValueError, match="rows must be a data frame, got list"):
-        from_scores([1, 2])
