@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from .. import _printed_ranges
 from .._confidence import LARGE_SAMPLE, NONE, THEOREM, UNDECIDED, Assumed
 from .._validate import FloatArray, as_written
-from ..log.query_values import QueryValues, TopLists
+from ..log.query_values import QueryValues, Retrieved
 from ..metrics import Metric
 from ..numerics import betting
 from ..results import Comparison, Estimates, table_of
@@ -21,14 +21,6 @@ from .result_columns import ComparisonRow
 
 #: Queries that a verdict by large sample takes.
 _QUERIES = 20
-_THESE = (
-    "the values are exact for these queries; the intervals are for the population that the queries "
-    "were drawn from"
-)
-_BETWEEN = (
-    "{} needs ranks beyond the end of a list: the value of these queries lies between its lowest "
-    "and its highest"
-)
 
 
 class QueryRow(NamedTuple):
@@ -82,25 +74,26 @@ class QueryValuesAnalysis(Analysis):
                 )
 
     def estimates(self, *, progress: bool) -> Estimates:
-        rows, notes = [], [*self.log.notes, _THESE]
+        rows, notes = [], [*self.log.notes, self.log.note]
         for metric in self.request.metrics:
             for name, bounds in self.log.bounds(metric).items():
                 mean = self._mean(bounds, 0.0, self.request.confidence)
                 rows.append(self._row(name, metric, mean))
                 if not mean.is_exact:
-                    notes.append(_BETWEEN.format(metric.name))
+                    notes.append(self.log.between.format(metric.name))
         rows.sort(key=lambda row: self.log.systems.index(row.recommender))
         frame = pd.DataFrame(rows, columns=QueryRow._fields)
-        notes = [*dict.fromkeys(notes)]
+        notes = [*dict.fromkeys(filter(None, notes))]
         return Estimates(frame, self._settings(), tuple(notes), source=self._source())
 
     def _row(self, name: str, metric: Metric, mean: _Mean) -> QueryRow:
         low, high = mean.theorem
         value = f"{mean.low:.3f}" if mean.is_exact else f"{mean.low:.3f} or more"
+        value = f"{mean.high:.3f} or less" if isinstance(self.log, Retrieved) else value
         return QueryRow(
             recommender=name,
             metric=metric.name,
-            reported=mean.low,
+            reported=mean.high if isinstance(self.log, Retrieved) else mean.low,
             highest=mean.high,
             standard_error=mean.error,
             student_low=mean.student[0],
@@ -124,12 +117,12 @@ class QueryValuesAnalysis(Analysis):
             self._pair_row(first, second, bounds[first] - bounds[second][::-1], confidence)
             for first, second in pairs
         ]
-        notes = [*log.notes, _THESE]
+        notes = [*log.notes, log.note]
         if any(np.ptp(ends, axis=0).max() > 1e-12 for ends in bounds.values()):
-            notes.append(_BETWEEN.format(metric.name))
+            notes.append(log.between.format(metric.name))
         settings = {"metric": metric.name, **self._settings(), "warrant": THEOREM}
         frame = table_of(ComparisonRow, rows)
-        return Comparison(frame, settings, tuple(notes), source=self._source())
+        return Comparison(frame, settings, tuple(filter(None, notes)), source=self._source())
 
     def _pair_row(
         self, first: str, second: str, differences: FloatArray, confidence: float
@@ -192,11 +185,10 @@ class QueryValuesAnalysis(Analysis):
         return {"confidence": self.request.confidence, "assumed": Assumed()}
 
     def _source(self) -> dict[str, object]:
-        ranked = "first documents of the whole corpus" if isinstance(self.log, TopLists) else None
         return {
             "systems": ", ".join(self.log.systems),
             "queries": len(self.log.queries),
-            **({"lists": ranked} if ranked else {}),
+            **({"lists": self.log.ranked} if self.log.ranked else {}),
         }
 
 

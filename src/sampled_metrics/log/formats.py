@@ -38,6 +38,8 @@ _LISTS = (
 )
 #: A list of whole numbers as text: in brackets or not, by commas, blanks or bars.
 _LIST = re.compile(r"[\[(]?\s*(\d+(?:\s*[\s,;|]\s*\d+)*)?[\s,]*[\])]?", re.ASCII)
+#: The first line of MIND's prediction.txt or behaviors.tsv.
+_IMPRESSIONS = re.compile(rb"\d+ \[\d+(, ?\d+)*\]\s|.*[\t ]N\d+-[01]\s")
 #: Names of zip archives by their suffix.
 _ZIPPED = {".xlsx": "an Excel workbook", ".xlsm": "an Excel workbook",
            ".npz": "an archive of NumPy", ".pt": "a file of PyTorch"}  # fmt: skip
@@ -56,7 +58,7 @@ def copied(path: Path, folder: Path) -> Path:
                 file.write(block)
     try:
         with copy.open("rb") as file:
-            first_bytes = file.read(16)
+            first_bytes = file.read(4_096)
     except (OSError, ValueError):  # who reads it says so
         return copy
     frame = None
@@ -72,11 +74,23 @@ def copied(path: Path, folder: Path) -> Path:
 
 
 def _refuse(path: Path, first_bytes: bytes) -> None:
+    refuse_impressions(path, first_bytes)
     kinds = [kind for magic, kind in _REFUSED.items() if first_bytes.startswith(magic)]
     if first_bytes.startswith(b"PK\x03\x04"):
         kinds = [_ZIPPED.get(path.suffix.lower(), "a zip archive")]
     if kinds:
         raise ValueError(f"{named(path)} is {kinds[0]}, which is not read: write CSV or Parquet")
+
+
+def refuse_impressions(path: str | Path, first_bytes: bytes) -> None:
+    """Refuse files of MIND, whose candidates are the news that were shown."""
+    if _IMPRESSIONS.match(first_bytes + b"\n"):
+        raise ValueError(
+            f"{named(path)} must be a log or a run, got impressions as in MIND: their candidates "
+            "were shown by a site and not drawn, so that no metric of the catalogue follows; the "
+            "metrics of impressions are exact, and a table of them by query is compared by "
+            "sampled-metrics compare"
+        )
 
 
 def _of_array(copy: Path, path: Path) -> pd.DataFrame:

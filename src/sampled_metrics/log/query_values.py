@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,17 @@ class QueryValues:
     notes: tuple[str, ...] = ()
     weights: FloatArray | None = field(default=None, repr=False)
     strata: IntArray | None = field(default=None, repr=False)
+    #: What holds of all values, and of those that lie between two.
+    note: ClassVar[str] = (
+        "the values are exact for these queries; the intervals are for the population that the "
+        "queries were drawn from"
+    )
+    between: ClassVar[str] = (
+        "{} needs ranks beyond the end of a list: the value of these queries lies between its "
+        "lowest and its highest"
+    )
+    #: What was ranked, if lists were given.
+    ranked: ClassVar[str] = ""
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -116,6 +127,7 @@ class TopLists(QueryValues):
         default_factory=dict, repr=False
     )
     lengths: Mapping[str, IntArray] = field(default_factory=dict, repr=False)
+    ranked: ClassVar[str] = "first documents of the whole corpus"
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -135,6 +147,37 @@ class TopLists(QueryValues):
                                        int(self.lengths[name][query]))  # fmt: skip
             bounds[name] = ends
         return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieved(TopLists):
+    """Documents that a retriever chose, with all relevant ones: the others can only be above."""
+
+    note: ClassVar[str] = (
+        "candidates were retrieved, and not drawn: a value of the whole corpus is at most the "
+        "reported one for these queries; only ranking the whole corpus gives more"
+    )
+    between: ClassVar[str] = ""
+    ranked: ClassVar[str] = "documents of a retriever, and the relevant ones"
+
+    def bounds(self, metric: Metric) -> dict[str, FloatArray]:
+        return {
+            name: np.array([np.zeros_like(high), high])
+            for name, (_, high) in super().bounds(metric).items()
+        }
+
+
+def retrieved(candidates: pd.DataFrame, source: str) -> Retrieved:
+    """Scored candidates with their relevance; equal scores count as if a relevant item came first.
+
+    `candidates` has the columns recommender, user, item, score and relevant.
+    """
+    names = {"recommender": "system", "user": "query", "item": "document", "relevant": "rel"}
+    rows = candidates.rename(columns=names).sort_values("rel", ascending=False, kind="stable")
+    judged = rows[rows["rel"]].drop_duplicates(["query", "document"])
+    lists = top_lists(rows, judged, source)
+    notes = tuple(note for note in lists.notes if note != _POOLED)
+    return Retrieved(**{**vars(lists), "notes": notes})
 
 
 def _ends(

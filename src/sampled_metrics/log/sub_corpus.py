@@ -304,7 +304,7 @@ def _scores(
             f"{source} must rank the whole sub-corpus for each query, got {code.size:,} of its "
             f"{len(documents):,} documents for query {_name(query)}: of a run that was cut at k "
             "only this follows, that a metric with a cutoff up to k is on the whole corpus at most "
-            "what it is here; for more, score all of them (mteb 1: run(model, top_k=len(corpus)); "
+            "what it is here; for more, score all of them (mteb 2: task._top_k = len(corpus); "
             "sentence-transformers: map_at_k=[len(corpus)]). If each list holds the first "
             "documents of the whole corpus, say of_all=True, or --of-all"
         )

@@ -29,6 +29,7 @@ def link_prediction(
     *,
     filtered: Any = None,
     historical: Any = None,
+    uniform: Any = None,
     n_items: ArrayLike | None = None,
     recommender: str = "recommender",
 ) -> pd.DataFrame:
@@ -47,6 +48,10 @@ def link_prediction(
         True for earlier partners of the source, of which up to half of TGB's lists consist, or
         their number if they are the first ones of each list, as TGB's are. They are not uniform,
         so only the other negatives are used: the log is about nodes that are no earlier partners.
+    uniform : as `historical`, optional
+        True for negatives that were drawn uniformly, or their number if they are the first ones of
+        each list, where the others were drawn in proportion to the degree, as half of DGL-KE's may
+        be. Only the uniform ones are used, since the others say little of the nodes that they miss.
     n_items : int or array_like of int, shape (n_edges,), optional
         Candidates of each edge: the nodes left after filtering, and without earlier partners where
         these are left out, the true one included. If omitted, tell :func:`~.read_log`.
@@ -94,7 +99,8 @@ def link_prediction(
         raise ValueError(f"y_pred_pos must have shape (n_edges,), got {positives.shape}")
     lists = _negatives(y_pred_neg)
     if isinstance(lists, np.ndarray) and lists.ndim == 1:
-        for name, mask in (("filtered", filtered), ("historical", historical)):
+        masks = {"filtered": filtered, "historical": historical, "uniform": uniform}
+        for name, mask in masks.items():
             if mask is not None:
                 raise ValueError(f"{name} must be omitted where all edges share their negatives")
         columns, is_shared = _among_shared(positives, lists), positives.size > 1
@@ -103,7 +109,7 @@ def link_prediction(
             raise ValueError(
                 f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        lists, is_left_out = _left_out(lists, filtered, historical)
+        lists, is_left_out = _left_out(lists, filtered, historical, uniform)
         columns = _among_own(positives, lists, is_left_out)
         is_shared = _is_shared(lists, is_left_out)
     frame = pd.DataFrame(
@@ -118,12 +124,14 @@ def link_prediction(
     return frame
 
 
-def _left_out(lists: Any, filtered: Any, historical: Any) -> tuple[Any, Any]:
+def _left_out(lists: Any, filtered: Any, historical: Any, uniform: Any) -> tuple[Any, Any]:
     """Lists of negatives with a mask of those left out; ragged ones without them, and no mask."""
     mask = None if filtered is None else _mask(filtered, lists, "filtered")
-    if historical is not None:
-        is_partner = _mask(_first(historical, lists), lists, "historical")
-        mask = is_partner if mask is None else list(map(np.logical_or, mask, is_partner))
+    for name, values in (("historical", historical), ("uniform", uniform)):
+        if values is not None:
+            others = _mask(_first(values, lists, name), lists, name)
+            others = list(map(np.logical_not, others)) if name == "uniform" else others
+            mask = others if mask is None else list(map(np.logical_or, mask, others))
     if isinstance(lists, list) and mask is not None:
         return [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
     return lists, None if mask is None else np.asarray(mask)
@@ -191,18 +199,18 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
     return scores
 
 
-def _first(historical: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> Any:
+def _first(values: Any, lists: NDArray[Any] | list[NDArray[Any]], name: str) -> Any:
     """A mask of the first negatives of each list, if their number is given; else the mask."""
     try:
-        numbers = on_host(historical)
+        numbers = on_host(values)
     except ValueError:  # masks of unequal length
-        return historical
+        return values
     if numbers.ndim > 1 or numbers.dtype.kind not in "iuf":
-        return historical
-    numbers = integers(numbers, "historical", 0)
+        return values
+    numbers = integers(numbers, name, 0)
     if numbers.shape not in ((), (len(lists),)):
         raise ValueError(
-            f"historical must be one number or one for each of {len(lists)} edges, got shape "
+            f"{name} must be one number or one for each of {len(lists)} edges, got shape "
             f"{numbers.shape}"
         )
     numbers = np.broadcast_to(numbers, len(lists))

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
 from .._validate import as_written, shortened
 from ..log.columns import item_of_user, refuse_twice
+from ..log.query_values import Retrieved, retrieved
 from .candidates import KEY, checked_candidates, collapsed, count_above, flags
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Fewest negatives, and users who lack one, and the share of users from which lists look retrieved.
+_FEWEST, _MANY = 5, 0.2
+
+
+@overload
+def from_scores(
+    rows: pd.DataFrame,
+    *,
+    duplicates: Literal["refuse", "keep", "collapse"] = "refuse",
+    candidates: Literal["uniform"] | None = None,
+) -> pd.DataFrame: ...
+
+
+@overload
+def from_scores(
+    rows: pd.DataFrame,
+    *,
+    duplicates: Literal["refuse", "keep", "collapse"] = "refuse",
+    candidates: Literal["retrieved"],
+) -> Retrieved: ...
+
 
 def from_scores(
-    rows: pd.DataFrame, *, duplicates: Literal["refuse", "keep", "collapse"] = "refuse"
-) -> pd.DataFrame:
+    rows: pd.DataFrame,
+    *,
+    duplicates: Literal["refuse", "keep", "collapse"] = "refuse",
+    candidates: Literal["uniform", "retrieved"] | None = None,
+) -> pd.DataFrame | Retrieved:
     """Count how many negatives scored above each relevant item, from the scores of all candidates.
 
     Parameters
@@ -32,6 +57,9 @@ def from_scores(
         scores by item (NCF, RecBole); given their number, the distinct negatives are a sample
         without replacement. Neither counts a draw of the user's own relevant items as a negative:
         given their number, the other draws are uniform over the irrelevant items.
+    candidates : {"uniform", "retrieved"}, optional
+        How negatives came about: drawn uniformly, or the best of a retriever such as BM25, with
+        the relevant items added. By default uniformly, unless the lists look retrieved.
 
     Returns
     -------
@@ -46,14 +74,16 @@ def from_scores(
         ``attrs["shared_negatives"]`` says whether users' negatives are nearly those of others.
         ``attrs["negatives"]`` has the number of different negatives, and of the draws of the most
         frequent one; `read_log` tests with them whether negatives are independent. A CSV file does
-        not hold attrs.
+        not hold attrs. With ``candidates="retrieved"`` what :func:`~sampled_metrics.estimate`
+        takes at once: on the whole corpus a metric is at most the reported one.
 
     Raises
     ------
     ValueError
         If a column, user or item is missing, a score is NaN or not a number, `relevant` is not 0 or
         1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
-        unknown, a user has no relevant item, or an item is both chosen and drawn.
+        unknown, a user has no relevant item, an item is both chosen and drawn, or so many users
+        lack one negative that candidates may have been retrieved.
 
     See Also
     --------
@@ -79,9 +109,33 @@ def from_scores(
     if not isinstance(rows, pd.DataFrame):
         raise ValueError(f"rows must be a data frame, got {type(rows).__name__}")
     table = checked_candidates(rows, "the table")
+    if candidates not in (None, "uniform", "retrieved"):
+        raise ValueError(
+            f"candidates must be 'uniform' or 'retrieved', got {as_written(candidates)}"
+        )
+    if candidates == "retrieved":
+        _refuse_without_relevant(table)
+        return retrieved(table, "the table")
     if "chosen" in rows:
         return _beside_chosen(table.assign(chosen=flags(rows, "chosen", "the table")), duplicates)
-    return _counted(table, duplicates)
+    counts = _counted(table, duplicates)
+    if candidates is None:
+        _refuse_retrieved(counts)
+    return counts
+
+
+def _refuse_retrieved(counts: pd.DataFrame) -> None:
+    """Ask what the candidates are if many lists lack one, as if it were the relevant item."""
+    users = counts.drop_duplicates(KEY[:2])["n_negatives"]
+    is_fewer = users == users.min()
+    is_odd = users.max() == users.min() + 1 > _FEWEST and is_fewer.sum() >= _FEWEST
+    if is_odd and is_fewer.mean() >= _MANY:
+        raise ValueError(
+            f"candidates must be said, got {users.min():,} negatives of {is_fewer.sum():,} users "
+            f"and {users.max():,} of the others, as if lists of {users.max():,} that a retriever "
+            "found had the relevant item added where it was missing: say candidates='retrieved' "
+            "if so, or candidates='uniform' if negatives were drawn at random"
+        )
 
 
 def _counted(table: pd.DataFrame, duplicates: str) -> pd.DataFrame:
@@ -109,6 +163,11 @@ def _beside_chosen(table: pd.DataFrame, duplicates: str) -> pd.DataFrame:
     if len(twice):
         item = item_of_user(twice["user"].iloc[0], twice["item"].iloc[0])
         raise ValueError(f"a chosen item must not be drawn as a negative too, got {item}")
+    if not (~is_chosen & ~table["relevant"].to_numpy()).any():
+        raise ValueError(
+            "the table must hold drawn negatives beside the chosen items, got none: say "
+            "candidates='retrieved', by which a value of the whole corpus is at most the reported"
+        )
     counts = _counted(table[~is_chosen], duplicates)
     chosen = _counted(table[is_chosen | table["relevant"].to_numpy()], "refuse")
     # A tied item is above if its random place is: one place of the held-out item for both counts.

@@ -18,6 +18,7 @@ import numpy as np
 from .._files import named
 from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
+from ..log.formats import refuse_impressions
 from ..log.query_values import TopLists, top_lists
 from ..log.sources import files
 from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
@@ -200,6 +201,7 @@ def _text(path: str | Path) -> bytes:
     except (OSError, EOFError, zlib.error, ValueError) as problem:  # ValueError: not UTF-8
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8, nor .gz of that"
         raise ValueError(f"{named(path)} cannot be read: {reason}") from None
+    refuse_impressions(path, data[:4_096])
     if b"\0" in data:  # as in UTF-16; parsers treat it differently
         raise ValueError(f"{named(path)} cannot be read: it holds the character NUL")
     return data.removeprefix(codecs.BOM_UTF8).translate(bytes.maketrans(b"\v\f\r", b"   "))

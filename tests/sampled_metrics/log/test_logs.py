@@ -12,6 +12,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ import pytest
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.compact import COLUMNS
 from sampled_metrics.log.read import read_log
-from sampled_metrics.readers import from_scores
+from sampled_metrics.readers import from_scores, trec
 
 pytestmark = pytest.mark.words
 
@@ -437,6 +438,15 @@ def test_a_format_that_is_not_read_is_named(tmp_path, name, content, kind):
     message = f"{name} is {kind}, which is not read: write CSV or Parquet$"
     with pytest.raises(ValueError, match=message):
         read_log(tmp_path / name, **SIZES)
+
+
+@pytest.mark.parametrize("line", ["7 [3,1,2]", "7\tU1\t11/15/2019 8:55:22 AM\tN3\tN5-1 N9-0"])
+def test_impressions_are_named(tmp_path, line):
+    path = tmp_path / "file.txt"
+    path.write_text(line)
+    for read in (partial(read_log, path, **SIZES), partial(trec, path, path, corpus_size=9)):
+        with pytest.raises(ValueError, match="must be a log or a run, got impressions as in MIND"):
+            read()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import estimate
+from sampled_metrics import compare, estimate
 from sampled_metrics.log.read import read_log
 from sampled_metrics.readers import from_scores, recbole_scores
 
@@ -112,3 +112,48 @@ def test_a_bad_table_of_scores_is_refused_in_one_sentence(rows, message):
     assert "\n" not in str(refusal.value)
     with pytest.raises(ValueError, match="duplicates must be 'refuse', 'keep' or 'collapse', got"):
         from_scores(pd.DataFrame(), duplicates="drop")
+
+
+def reranked(n_queries, n_documents, k):
+    """The first k of a retriever with the relevant document added, and exact RR."""
+    rng = np.random.default_rng(6)
+    first = rng.normal(size=(n_queries, n_documents))
+    scores = 0.5 * first + rng.normal(size=first.shape)
+    every, relevant = np.arange(n_queries), rng.integers(0, n_documents, n_queries)
+    first[every, relevant] += 2
+    scores[every, relevant] += 3
+    frames = []
+    for query, document in enumerate(relevant):
+        kept = np.union1d(np.argsort(-first[query])[:k], document)
+        frames.append(pd.DataFrame({"user": query, "item": kept, "score": scores[query, kept],
+                                    "relevant": kept == document}))  # fmt: skip
+    ranks = (scores > scores[every, relevant][:, np.newaxis]).sum(axis=1) + 1
+    return pd.concat(frames), float(np.mean(1 / ranks))
+
+
+def test_retrieved_candidates_are_asked_about_and_bound_from_above():
+    rows, exact = reranked(60, 500, 20)
+    with pytest.raises(ValueError, match="say candidates='retrieved' if so"):
+        from_scores(rows)
+    counts = from_scores(rows, candidates="uniform")
+    reported = float(np.mean(1 / (counts["n_better"] + 1)))
+    row = estimate(from_scores(rows, candidates="retrieved"), ["rr"]).frame.iloc[0]
+    assert row["reported"] == pytest.approx(reported)
+    assert row["possible_low"] == 0 < exact < reported < row["possible_high"]
+    assert row["quote"].startswith(f"{reported:.3f} or less")
+    two = pd.concat([rows.assign(recommender=name) for name in "AB"])
+    pairs = compare(from_scores(two, candidates="retrieved"), "rr").frame
+    assert pairs["verdict"].tolist() == ["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ({"chosen": 1}, {}, "must hold drawn negatives beside the chosen items, got none"),
+        ({}, {"candidates": "bm25"}, "candidates must be 'uniform' or 'retrieved', got 'bm25'"),
+    ],
+)
+def test_what_candidates_may_be_is_said(columns, options, said):
+    rows, _ = reranked(5, 50, 10)
+    with pytest.raises(ValueError, match=said):
+        from_scores(rows.assign(**columns), **options)
