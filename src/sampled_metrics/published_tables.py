@@ -52,11 +52,9 @@ def published(
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
         Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%", or
         "0.25 to 0.30"; empty cells and "-" are skipped. A mean rank is read as AUC. Columns
-        n_items, n_negatives and users may give sizes that differ between rows; a method with
-        several numbers of negatives is bounded by all its rows. If the methods ranked one corpus
-        for all queries, the columns are queries, documents (kept), of (documents in full), and
-        corpus: uniform, pooled or unknown. A row may also be of one number, in columns metric and
-        value.
+        n_items, n_negatives and users may give the sizes of a row, of which a method may have
+        several. If the methods ranked one corpus for all queries, the columns are queries,
+        documents (kept), of (documents in full), and corpus: uniform, pooled or unknown.
     n_items : int, optional
         Candidates of each user, the held-out item included, if there is no such column. All users
         must have nearly as many.

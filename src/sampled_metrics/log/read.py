@@ -74,9 +74,8 @@ def read_log(
         A CSV file (also .csv.gz; with commas, tabs or semicolons), Parquet file, or file of JSON
         lines, or an array of ranks in a .npy file; several files (a list, a folder, or a pattern
         such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row for each held-out
-        item: recommender, user, and either rank or n_better and n_tied, the sampled negatives
-        above the item and tied with it. A rank may be ">10" if it is only known to be beyond 10,
-        and a column hit (1, or 0 for a rank ">1") stands for ranks. Other columns are optional.
+        item: recommender, user, and rank (">10" if it is only known to be beyond 10), or hit (0 or
+        1), or n_better and n_tied, the sampled negatives above the item and tied with it.
     n_items : int, optional
         Candidates of each instance, the relevant items included; more than its relevant items.
     n_negatives : int, optional
