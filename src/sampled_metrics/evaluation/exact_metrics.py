@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..log.read import read_log
+from ..metrics import metric
 from ..results import Ranks, Result
 from .estimation import estimate
 
@@ -14,6 +15,13 @@ def of_ranks(ranks: Ranks, names: Sequence[str]) -> Result:
 
     An evaluation that draws every negative once is exact.
     """
+    stop_at = ranks.settings.get("stop_at")
+    if stop_at is not None and (ranks.frame["stopped"]).any():
+        for one in map(metric, names):
+            if one.cutoff is None or one.cutoff > stop_at:
+                raise ValueError(
+                    f"metrics must have a cut-off of at most stop_at = {stop_at}, got {one.name}"
+                )
     rows, n_other_relevant = ranks.frame, ranks.frame["n_relevant"] - 1
     log = rows[["user", "item"]].assign(
         n_better=rows["n_better"] - rows["relevant_better"],

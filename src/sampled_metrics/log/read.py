@@ -102,9 +102,8 @@ def read_log(
     Raises
     ------
     ValueError
-        If a file cannot be read, is cut short or empty; a column is missing, misspelt or ambiguous;
-        a value is no number or out of range; a row appears twice; a user has several groups;
-        `replacement` is missing or contradicts the log; or an ignored column separates users' rows.
+        If a file cannot be read or is empty; a column is missing, misspelt or ambiguous; a value is
+        out of range; a row appears twice; or `replacement` is missing or contradicts the log.
     ImportError
         If a file is given and DuckDB is not installed.
 
@@ -298,6 +297,8 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
     """Exact ranks as the log of an evaluation that drew every negative once."""
     if replacement:
         raise ValueError(f"replacement must be False for the exact ranks in {name}, got True")
+    if "stopped" in frame and frame["stopped"].any():
+        raise ValueError(f"{name} has ranks that were not counted to the end (column stopped)")
     relevant = whole(frame, "n_relevant", 1, name)
     if relevant.max() > 1:
         raise ValueError(
@@ -311,7 +312,8 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
             "recommender with its name, by sampled-metrics rank --name NAME"
         )
     items = whole(frame, "n_candidates", 2, name)
-    rows = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")
+    dropped = [*_EXACT[:2], "relevant_better", "relevant_tied", "stopped"]
+    rows = frame.drop(columns=dropped, errors="ignore")
     return rows.assign(n_items=items, n_negatives=items - 1)
 
 

@@ -89,6 +89,64 @@ def ranked(
     return _with_relevant(ranks)
 
 
+def ranked_lazily(
+    job: Job,
+    frame: pd.DataFrame,
+    seen: sp.csr_array | None,
+    stop_at: int,
+    candidates: sp.csr_array | None,
+) -> tuple[pd.DataFrame, int]:
+    """As :func:`ranked`, but a user's count ends once `stop_at` items are above each of its items.
+
+    First the user's `candidates` are scored; without them, one part of the items after another,
+    each as large as all before. A column `stopped` says whose counts are incomplete. Also returns
+    how many scores there were.
+    """
+    users, items = (frame[name].to_numpy() for name in ("user", "item"))
+    seen = sp.csr_array(job.shape) if seen is None else seen
+    job.tried(np.unique(users)[:4], [slice(0, min(8, job.shape[1]))])
+    counts, is_open = np.zeros((2, len(frame)), dtype=np.int64), np.ones(len(frame), dtype=bool)
+    start, stop, n_scores = 0, min(4 * stop_at, job.shape[1]), 0
+    if candidates is not None:
+        above, sizes = _above_among(job, users, items, seen, candidates)
+        is_open = np.isin(users, users[above < stop_at])
+        counts[0], n_scores = np.where(is_open, 0, above), int(sizes[~is_open].sum())
+        stop = job.shape[1]
+    while start < job.shape[1] and is_open.any():
+        rows = np.flatnonzero(is_open)
+        blocks = Layout.of(users[rows], job.shape[1], job.width).blocks
+        for block in blocks:
+            layout = Layout([block], [slice(start, stop)])
+            for task in _tasks(layout, block, users[rows], items[rows], seen):
+                counts[:, rows[block]] += job.counts(*task)
+        n_scores += np.unique(users[rows]).size * (stop - start)
+        start, stop = stop, min(2 * stop, job.shape[1])
+        if start < job.shape[1]:
+            is_open &= np.isin(users, users[counts[0] < stop_at])
+    n_candidates = job.shape[1] - np.diff(seen.indptr)[users]
+    names = ("n_better", "n_tied")
+    ranks = frame.assign(**dict(zip(names, counts, strict=True)), n_candidates=n_candidates)
+    ranks = _with_relevant(ranks).assign(stopped=~is_open)
+    ranks["n_tied"] = ranks["n_tied"].where(is_open, ranks["relevant_tied"])
+    return ranks, n_scores
+
+
+def _above_among(
+    job: Job, users: IntArray, items: IntArray, seen: sp.csr_array, candidates: sp.csr_array
+) -> IntArray:
+    """How many of its user's candidates are above each item; and the scores of the first items."""
+    counts = np.zeros((2, users.size), dtype=np.int64)
+    starts = np.flatnonzero(np.diff(users, prepend=-1))
+    for start, stop in pairwise([*starts.tolist(), users.size]):
+        user = users[[start]]
+        shard = np.setdiff1d(candidates[user].indices, seen[user].indices).astype(np.int64)
+        counts[1, start] = np.union1d(shard, items[start:stop]).size
+        if shard.size:
+            task = users[start:stop], items[start:stop], shard, np.zeros((2, 0), dtype=np.int64)
+            counts[0, start:stop] = job.counts(*task)[0]
+    return counts
+
+
 def _with_relevant(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the number of the user's test items, and of the others above and equal."""
     # One user's items are ordered by n_better, and equal scores have equal n_better.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import named, replacing
-from .._validate import as_written
+from .._validate import as_written, integer
 from ..log.columns import refuse_twice
 from ..log.formats import need_pyarrow
 from ..log.sources import Tabular, loaded
 from ..results import Ranks
-from .blocks import ranked
+from .blocks import ranked, ranked_lazily
 from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
 
@@ -33,6 +33,8 @@ def rank(
     cluster: Any = None,
     progress: bool = False,
     name: str | None = None,
+    stop_at: int | None = None,
+    candidates: Tabular | ItemSets | None = None,
 ) -> Ranks:
     """Exact ranks of test items, from factors in files or arrays, or from any scoring function.
 
@@ -60,6 +62,12 @@ def rank(
         Whether to show a progress bar.
     name : str, optional
         The recommender, for a first column `recommender`.
+    stop_at : int, optional
+        Count no further once so many items are above a user's test items: metrics with a cut-off up
+        to this number stay exact, and a column `stopped` says where. For a `score` that is
+        expensive.
+    candidates : as `train`, optional
+        With `stop_at`, items of each user that are scored first, such as those of a cheap model.
 
     Returns
     -------
@@ -91,6 +99,11 @@ def rank(
 
     if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
         raise ValueError(f"name must be printable text that is not empty, got {as_written(name)}")
+    for option, value in (("output", output), ("cluster", cluster)):
+        if stop_at is not None and value is not None:
+            raise ValueError(f"{option} must be left out with stop_at")
+    if candidates is not None and stop_at is None:
+        raise ValueError("candidates must be left out without stop_at")
     write = _writer(output, [users, items, test, train])
     job = Job.of(users, items, score)
     rows, source = loaded(test, "test")
@@ -101,12 +114,21 @@ def rank(
     order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
     seen = load_train(train, shape)
     by_user = frame.iloc[order].reset_index(drop=True)
-    ranks = ranked(job, by_user, seen, cluster=cluster, progress=progress)
+    settings, notes = dict[str, int](), list[str]()
+    if stop_at is None:
+        ranks = ranked(job, by_user, seen, cluster=cluster, progress=progress)
+    else:
+        stop_at = settings["stop_at"] = integer(stop_at, "stop_at", 1)
+        first = load_train(candidates, shape)
+        ranks, n_scores = ranked_lazily(job, by_user, seen, stop_at, first)
+        n_all = ranks["user"].nunique() * shape[1]
+        share = f"{n_scores:,} scores, {n_scores / n_all:.0%} of all"
+        notes.append(f"{share}, for metrics at {stop_at}")
     ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
     if name is not None:
         ranks.insert(0, "recommender", name)
     write(ranks)
-    return Ranks(ranks, {})
+    return Ranks(ranks, settings, tuple(notes))
 
 
 def _writer(output: str | Path | None, inputs: list[Any]) -> Any:

@@ -190,21 +190,22 @@ class Job:
         self,
         users: IntArray,
         held_out: IntArray,
-        shard: slice,
+        shard: slice | IntArray,
         seen: IntArray,
         computed: tuple[Any, Any, Any] = (None, None, None),
     ) -> IntArray:
         """Candidates of a shard above each held-out item, and those that tie with it, shape (2, k).
 
-        `users` (k,) are in ascending order, `held_out` (k,) their items. `seen` (2, nnz) are the
+        `users` (k,) are in ascending order, `held_out` (k,) their items. A shard is a slice of the
+        items, or some items in ascending order. `seen` (2, nnz) are the
         items of the shard that are not candidates: index among the distinct users, and row in the
         shard. `computed` holds the rows of the distinct users, the shard and the held-out items of
         a Dask array.
         """
         distinct, owners = np.unique(users, return_inverse=True)
-        inside = (held_out >= shard.start) & (held_out < shard.stop)
-        places = np.where(inside, held_out - shard.start, -1)
-        shape = len(distinct), shard.stop - shard.start
+        items = np.arange(shard.start, shard.stop) if isinstance(shard, slice) else shard
+        places = np.where(np.isin(held_out, items), np.searchsorted(items, held_out), -1)
+        shape = len(distinct), len(items)
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
         rows = self.users.rows(as_index(distinct), computed[0])
         rows = rows if callable(self.score) else on_host(rows)
