@@ -61,13 +61,15 @@ def stored() -> Mapping[str, Any]:
     return loaded
 
 
-def learned() -> Prior:
-    """The prior that the laboratory learned from all sources of the benchmark.
+def learned(without: str = "") -> Prior:
+    """The prior that the laboratory learned from the benchmark's sources, all or `without` one.
 
-    >>> learned().mean.size, learned().within.shape
+    Only the source of the bundled log can be left out.
+
+    >>> learned().mean.size, learned("movielens").within.shape
     (6, (6, 6))
     """
-    content = stored()
+    content = stored()["without"][without] if without else stored()
     return Prior(
         np.array(content["mean"]), _symmetric(content["between"]), _symmetric(content["within"])
     )

@@ -78,17 +78,15 @@ def published(
     -------
     Published
         Its frame has for each row of the table and each metric: depth, the cut-off of the exact
-        Recall that a printed Recall measures, where the benchmark shows how closely; bounds low
-        and high (no assumption), low_decreasing, high_decreasing; and guess. `checks`
-        says which rows are possible, and `orders` which of two methods is better. For one corpus
-        that all queries share: low, high, largest_error (the largest standard error over queries
-        that the number allows) and what the row proves.
+        Recall that a printed Recall measures; bounds low and high (no assumption), low_decreasing,
+        high_decreasing; and guess. `checks` says which rows are possible, and `orders` which of two
+        methods is better. For one corpus: low, high, largest_error (the largest standard error over
+        queries that the number allows) and what the row proves.
 
     Raises
     ------
     ValueError
-        If the table cannot be read, a cell is not a number in [0, 1], a column or a size is
-        missing, a method occurs twice, or an option is outside its range.
+        If the table cannot be read, a cell is no number in [0, 1], or a size is missing.
 
     See Also
     --------

@@ -35,8 +35,8 @@ NOT_RUN = ["pip install ."]
 PEERS = "{code-block} python"
 #: The fixture of tests/peers/conftest.py that runs the blocks of a page.
 PEER_FIXTURES = {"book/library/libraries.md": "shown", "book/library/loop.md": "added"}
-#: The solution of an exercise: prose.
-SOLUTION = "{admonition} Solution"
+#: The solution of an exercise, or a box: prose.
+PROSE = "{admonition} "
 #: How a block begins that names what the page is found by.
 INDEX = "{index} ! "
 #: How a block begins that shows a file.
@@ -121,8 +121,8 @@ class Page:
             write(block)
         elif block.kind == PEERS:
             self.elsewhere(block)
-        elif block.kind == SOLUTION:
-            assert ">>>" not in block.text, f"line {block.line}: the code of a solution is not run"
+        elif block.kind.startswith(PROSE):
+            assert ">>>" not in block.text, f"line {block.line}: the code of a box is not run"
         elif block.kind.startswith(INDEX):
             assert block.text == "", f"line {block.line}"
         else:

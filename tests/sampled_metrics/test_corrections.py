@@ -360,7 +360,8 @@ def test_estimators_by_name():
         "monotone": estimators.monotone("ap", protocol),
         "bias-variance": estimators.bias_variance("ap", protocol, 0.1),
     }
-    assert (*estimator_by_name, *evaluation.FITTED) == evaluation.ESTIMATORS
+    names = (evaluation.LEARNED, *estimator_by_name, *evaluation.FITTED)
+    assert names == evaluation.ESTIMATORS
     for name, expected in estimator_by_name.items():
         estimator = estimators.by_name(name, "ap", protocol, gamma=0.1)
         assert estimator.name == expected.name

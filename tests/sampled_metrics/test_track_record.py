@@ -3,14 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
 import sampled_metrics as sm
 from sampled_metrics import _confidence, _printed_ranges
 from sampled_metrics.designs import Request, analysis_of, judging, track_record
-from sampled_metrics.designs.power_law import PowerLaw
-from sampled_metrics.designs.track_record import Case, odds, record, strength, typical_range
-from sampled_metrics.evaluation import FITTED, UNDECIDED
+from sampled_metrics.designs.track_record import odds, record, typical_range
+from sampled_metrics.evaluation import LEARNED, UNDECIDED
 
 SCOPE = {
     "users": [200, 2_000],
@@ -21,14 +19,13 @@ SCOPE = {
 }
 AT_NEGATIVES = {
     "typical": 2.0, "decided": 2.0, "estimates": [0.0, 1.0], "firsts": [0.0, 0.6],
-    "exponents": [0.0, 3.0], "correlation": 1.0,
+    "correlation": 1.0, "negatives": [50, 50],
 }  # fmt: skip
 FITTED_RECORD = {
-    "centre": [0.5, -0.1], "spread": [0.8, 0.2], "of_pairs": [0.9, 0.1],
     "odds": [[0.0, 0.6, 0.5], [1.0, 0.85, 0.7], [2.0, 0.97, 0.9]],
     "observed": {"verdicts": 200, "wrong": 3},
-    "by_negatives": {"20": {**AT_NEGATIVES, "typical": 3.0, "decided": 1.5},
-                     "50": AT_NEGATIVES, "100": AT_NEGATIVES},
+    "by_negatives": [{**AT_NEGATIVES, "negatives": [19, 20], "typical": 3.0, "decided": 1.5},
+                     AT_NEGATIVES, {**AT_NEGATIVES, "negatives": [99, 100]}],
 }  # fmt: skip
 PROTOCOL = sm.Protocol(500, 50)
 
@@ -38,8 +35,8 @@ def _small_record(monkeypatch):
     """A record of three metrics in place of the benchmark's, whose numbers may change."""
     metrics = dict.fromkeys(("recall@3", "recall@10", "ndcg@10"), FITTED_RECORD)
     stored = {
-        "scope": SCOPE, "metrics": metrics, "data": ["a", "b"], "groups": 2, "recommenders": 7,
-        "neural": 0, "calibrating": 2, "calibrating_data": 2, "calibrating_recommenders": 5,
+        "scope": SCOPE, "metrics": metrics, "data": ["a", "b"], "sources": 2, "recommenders": 5,
+        "neural": 0,
     }  # fmt: skip
     monkeypatch.setattr(track_record, "_stored", lambda: stored)
 
@@ -68,7 +65,7 @@ def read(rows, protocol=PROTOCOL):
     return sm.read_log(rows, **sizes, replacement=True)
 
 
-def reason_of(log, metric="ndcg@10", estimator=FITTED[0], gamma=None):
+def reason_of(log, metric="ndcg@10", estimator=LEARNED, gamma=None):
     """Why a log has no track record; empty if it has one."""
     analysis = analysis_of(log, Request([sm.metric(metric)], gamma))
     record, reason = analysis.record(sm.metric(metric), estimator)
@@ -99,7 +96,7 @@ def unequal():
 
 
 FIXED = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
-BY_DEFAULT = f"the benchmark has estimates by {FITTED[0]} with the default gamma"
+BY_DEFAULT = f"the benchmark has estimates by {LEARNED}"
 
 
 def test_a_log_like_the_benchmark_has_a_track_record():
@@ -143,7 +140,6 @@ def test_the_reason_names_what_the_benchmark_lacks(log, reason):
     ("options", "reason"),
     [
         ({"metric": "recall@11"}, "the benchmark has recall@3, recall@10, ndcg@10"),
-        ({"gamma": 0.01}, BY_DEFAULT),
         ({"estimator": "bias-variance"}, BY_DEFAULT),
         ({"estimator": "maximum entropy"}, BY_DEFAULT),
     ],
@@ -175,108 +171,70 @@ def test_odds_are_those_of_the_last_strength_reached():
     assert odds(stored, 0.0) == odds(stored, 0.99) == (0.6, 0.5)
     assert odds(stored, 1.0) == (0.85, 0.7)
     assert odds(stored, 70.0) == (0.97, 0.9)
-    # Centres in another order than the estimates, or a strength that is not known.
-    assert np.isnan([odds(stored, -0.1), odds(stored, np.nan)]).all()
+    assert np.isnan(odds(stored, np.nan)).all()
 
 
 def test_between_two_numbers_of_negatives_the_wider_range_and_stricter_verdict_count():
-    assert [record("ndcg@10", m).typical for m in (20, 35, 50, 70)] == [3.0, 3.0, 2.0, 2.0]
-    assert [record("ndcg@10", m).decided for m in (20, 35, 50)] == [1.5, 2.0, 2.0]
+    assert [record("ndcg@10", m).typical for m in (19, 20, 35, 50, 70)] == [3.0, 3.0, 3.0, 2.0, 2.0]
+    assert [record("ndcg@10", m).decided for m in (19, 20, 35, 50)] == [1.5, 1.5, 2.0, 2.0]
 
 
 def test_too_few_groups_give_no_range_and_no_verdict(monkeypatch):
     stored = track_record._stored()
     few = {**AT_NEGATIVES, "typical": None, "decided": None}
-    metrics = {"ndcg@10": {**FITTED_RECORD, "by_negatives": {"50": few}}}
+    metrics = {"ndcg@10": {**FITTED_RECORD, "by_negatives": [few]}}
     monkeypatch.setattr(track_record, "_stored", lambda: {**stored, "metrics": metrics})
     log = log_of(shares=(0.030, 0.027))
     frame = sm.estimate(log, ["ndcg@10"]).frame
     assert frame[["typical_low", "typical_high"]].isna().all(axis=None)
-    assert not track_record.is_decided(record("ndcg@10", 50), 1e9)
+    assert record("ndcg@10", 50).decided == np.inf
 
 
-def by_hand(estimate, error, law_value, exponent, multiple):
-    """A typical range in plain arithmetic."""
-    ratio = np.log(law_value / estimate)
-    centre = estimate * np.exp(0.5 * ratio - 0.1 * exponent)
-    spread = np.sqrt((0.8 * error / estimate) ** 2 + (0.2 * ratio) ** 2 + 0.01**2)
-    return centre * np.exp(-multiple * spread), centre * np.exp(multiple * spread)
-
-
-def power_law_of(first, third, negatives=50, items=500, k=10):
-    """The exponent of the power law, and its NDCG@k, by an independent way: bisection."""
-
-    def share_below(x, b):  # the integral of b u^(b - 1) P(Binomial(m, u) < x) over u in (0, 1)
-        u = (np.arange(200_000) + 0.5) / 200_000
-        u = u ** (1.0 / b)  # so that b u^(b - 1) du is uniform
-        return binom.cdf(x - 1, negatives, u).mean()
-
-    low, high = 0.01, 3.0
-    for _ in range(40):
-        b = 0.5 * (low + high)
-        low, high = (b, high) if share_below(3, b) / share_below(1, b) < third / first else (low, b)
-    scale, ranks = first / share_below(1, b), np.arange(1, k + 1)
-    shares = np.minimum(scale * (ranks / items) ** b, 1.0)
-    return b, float(np.diff(shares, prepend=0.0) @ (1.0 / np.log2(ranks + 1)))
-
-
-def test_the_power_law_has_the_shares_of_the_sample_on_average():
-    law = PowerLaw.fitted(0.2, 0.35, 50, 500)
-    exponent, value = power_law_of(0.2, 0.35)
-    assert law.exponent == pytest.approx(exponent, rel=1e-3)
-    assert law.value(sm.metric("ndcg@10")) == pytest.approx(value, rel=2e-3)
-    assert PowerLaw.fitted(0.0, 0.0, 50, 500).value(sm.metric("ndcg@10")) == 0.0
-    # The whole share of users stands at the first ranks if nobody has one or two above.
-    first_only = PowerLaw.fitted(0.3, 0.3, 50, 500)
-    assert first_only.exponent == 0.0
-    assert first_only.value(sm.metric("recall@1")) == pytest.approx(0.3)
+def by_hand(estimate, error, multiple):
+    """A typical range in plain arithmetic; the error is of the logarithm."""
+    reach = multiple * np.sqrt(error**2 + 0.1**2)
+    return estimate * np.exp(-reach), estimate * np.exp(reach)
 
 
 def test_rows_hold_the_odds_and_ranges_of_their_estimates():
     log = log_of(shares=(0.030, 0.027))
     estimates = sm.estimate(log, ["ndcg@10", "auc"])
     by_metric = dict(iter(estimates.frame.groupby("metric", sort=False)))
-    cases = []
     for row in by_metric["ndcg@10"].itertuples():
-        ranks = log.frame.loc[log.frame["recommender"] == row.recommender, "n_better"]
-        exponent, value = power_law_of((ranks == 0).mean(), (ranks < 3).mean())
-        expected = by_hand(row.estimate, row.standard_error, value, exponent, 2.0)
-        assert (row.typical_low, row.typical_high) == pytest.approx(expected, rel=5e-3)
+        expected = by_hand(row.estimate, row.standard_error / row.estimate, 2.0)
+        assert (row.typical_low, row.typical_high) == pytest.approx(expected)
         written = _printed_ranges.written(row.typical_low, row.typical_high)
         assert written in estimates.shown["typical"].tolist()
-        cases.append((row.estimate, np.log(value / row.estimate), exponent))
     assert by_metric["auc"][["typical_low", "typical_high"]].isna().all(axis=None)
     promise = next(
         line for line in estimates.promises() if line.startswith("typical: calibrated on")
     )
     assert "5 recommenders, none of them neural, on 2 data sets from 2 sources" in promise
+    # The difference of two logarithms knows what the recommenders share.
     (row,) = sm.compare(log, "ndcg@10").frame.itertuples()
-    (a, r_a, b_a), (b, r_b, b_b) = cases
-    gap = np.log(a / b) + 0.5 * (r_a - r_b) - 0.1 * (b_a - b_b)
-    scale = np.sqrt(0.9**2 * row.standard_error**2 / (a * b) + (0.1 * (r_a + r_b) / 2) ** 2 + 1e-4)
-    pair_strength = np.sign(a - b) * gap / scale
+    values = analysis_of(log, Request([sm.metric("ndcg@10")])).values
+    logarithms, covariance = values.learned(sm.metric("ndcg@10"))
+    error = np.sqrt(np.array([1.0, -1.0]) @ covariance @ [1.0, -1.0])
+    assert error < np.sqrt(covariance.trace())
+    pair_strength = abs(logarithms[0] - logarithms[1]) / np.hypot(error, 0.01)
     assert (row.probability, row.probability_low) == odds(record("ndcg@10", 50), pair_strength)
-
-
-def test_strength_is_negative_where_centres_have_another_order():
-    first, second = Case(np.log(0.05), 0.0, 0.5, 0.001), Case(np.log(0.04), 0.6, 0.5, 0.001)
-    assert strength(first, second, 0.001, (0.5, 0.0), (1.0, 0.1), 1) < 0
-    assert strength(first, second, 0.001, (0.1, 0.0), (1.0, 0.1), 1) > 0
-    swapped = strength(second, first, 0.001, (0.1, 0.0), (1.0, 0.1), -1)
-    assert swapped == strength(first, second, 0.001, (0.1, 0.0), (1.0, 0.1), 1)
+    assert row.estimate == pytest.approx(np.exp(logarithms[0]) - np.exp(logarithms[1]))
+    # To first order the error of the difference of values is that of both logarithms, scaled.
+    scaled = np.exp(logarithms) * [1.0, -1.0]
+    assert row.standard_error == pytest.approx(np.sqrt(scaled @ covariance @ scaled))
 
 
 def test_a_typical_range_is_at_most_1():
     stored = record("ndcg@10", 50)
-    low, high = typical_range(stored, Case(np.log(0.9), 0.3, 0.1, 0.05), 900)
+    low, high = typical_range(stored, 0.9, 0.3, 900)
     assert 0.0 < low < high == 1.0
 
 
 def test_a_range_that_reaches_one_user_in_all_starts_at_0():
-    stored, case = record("ndcg@10", 50), Case(np.log(0.01), 0.0, 0.0, 0.004)
-    low, high = by_hand(0.01, 0.004, 0.01, 0.0, 2.0)
-    assert typical_range(stored, case, 1_000) == pytest.approx((low, high))
-    assert typical_range(stored, case, int(1.0 / low)) == pytest.approx((0.0, high))
+    stored = record("ndcg@10", 50)
+    low, high = by_hand(0.01, 0.4, 2.0)
+    assert typical_range(stored, 0.01, 0.4, 1_000) == pytest.approx((low, high))
+    assert typical_range(stored, 0.01, 0.4, int(1.0 / low)) == pytest.approx((0.0, high))
 
 
 @pytest.mark.parametrize(
@@ -316,18 +274,11 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
         return
     assert row.verdict == f"{ahead} probably beats {behind}"
     assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
-    assert compared.promises()[-1].endswith(" left out of the calibration, 3 were")
+    assert compared.promises()[-1].endswith(" left out of the calibration, 3 were wrong")
     # A larger confidence leaves the probability, and takes the verdict.
     (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
     assert stricter.verdict == UNDECIDED
     assert (stricter.favoured, stricter.probability) == (ahead, given)
-
-
-def test_a_verdict_needs_the_threshold_and_right_orders_in_95_percent(monkeypatch):
-    stored = record("ndcg@10", 50)
-    assert not track_record.is_decided(stored._replace(decided=0.5), 1.5)  # right in 85%
-    assert not track_record.is_decided(stored._replace(decided=2.5), 2.4)  # right in 97%
-    assert track_record.is_decided(stored._replace(decided=2.5), 2.5)
 
 
 def test_equal_estimates_have_even_odds():
@@ -357,17 +308,18 @@ def test_the_stored_record_is_in_order(monkeypatch):
     stored = track_record._stored()
     for low, high in stored["scope"].values():
         assert 0 < low < high
-    assert stored["groups"] > stored["calibrating"] > 0
-    for name, fitted in stored["metrics"].items():
+    assert stored["recommenders"] > len(stored["data"]) >= stored["sources"] > 19
+    for name, calibrated in stored["metrics"].items():
         assert sm.metric(name).name == name
-        assert min(*fitted["spread"], *fitted["of_pairs"]) >= 0
-        strengths, shares, lows = zip(*fitted["odds"], strict=True)
+        strengths, shares, lows = zip(*calibrated["odds"], strict=True)
         assert list(strengths) == sorted(strengths)
         assert list(shares) == sorted(shares)
         assert all(
             low <= share <= track_record.MOST for low, share in zip(lows, shares, strict=True)
         )
-        for m in map(int, fitted["by_negatives"]):
+        ends = [m for part in calibrated["by_negatives"] for m in part["negatives"]]
+        assert ends == sorted(ends)
+        for m in ends:
             at_m = record(name, m)
             assert at_m.typical > 0
             assert at_m.decided > 0
@@ -393,19 +345,19 @@ def test_a_level_that_the_benchmark_lacks_has_no_typical_range():
 
 def test_an_estimate_above_the_benchmark_has_no_typical_range(monkeypatch):
     stored = track_record._stored()
-    at_negatives = {"50": {**AT_NEGATIVES, "estimates": (0.0, 0.01)}}
+    at_negatives = [{**AT_NEGATIVES, "estimates": (0.0, 0.01)}]
     low = {**stored["metrics"]["ndcg@10"], "by_negatives": at_negatives}
     monkeypatch.setattr(
         track_record, "_stored", lambda: {**stored, "metrics": stored["metrics"] | {"ndcg@10": low}}
     )
     found = sm.estimate(strong_log(0.3), ["ndcg@10", "recall@10"])
     assert found.frame["typical_low"].isna().tolist() == [True, False]
-    assert any("the benchmark has 0.000 to 0.010" in note for note in found.notes)
+    assert any("the benchmark has 0.0000 to 0.0100" in note for note in found.notes)
 
 
 def test_two_versions_of_one_model_have_no_track_record(monkeypatch):
     stored = track_record._stored()
-    alike = {"50": {**AT_NEGATIVES, "correlation": 0.8}}
+    alike = [{**AT_NEGATIVES, "correlation": 0.8}]
     metrics = {name: {**one, "by_negatives": alike} for name, one in stored["metrics"].items()}
     monkeypatch.setattr(track_record, "_stored", lambda: {**stored, "metrics": metrics})
     rows = rows_of(users=1_000)

@@ -14,7 +14,7 @@ from ..display.tables import Frame
 from ..experiments import conformal, track_record
 
 #: Groups, how many, and how many times as large the new group's errors are: what is simulated.
-GROUPS, SHIFTS = (19, 24), (1.0, 2.0)
+GROUPS, SHIFTS = (19, 32), (1.0, 2.0)
 REPEATS = 400
 
 
@@ -26,38 +26,31 @@ def left_out(metric_names: tuple[str, ...]) -> Frame:
 
 
 def by_platform(metric_name: str, n_negatives: int) -> tuple[float, float, int]:
-    """The multiple of the spread and the threshold with platforms as the unit, and how many.
+    """The multiple of the scale and the threshold with platforms as the unit, and how many.
 
-    Platforms join sources of one company. Those with a source that fits the model calibrate
-    nothing.
+    Platforms join sources of one company.
     """
     estimates, differences = (track_record.bundled(kind) for kind in track_record.KINDS)
-    own, pairs, model = track_record._of_metric(estimates, differences, metric_name)
     platforms = sources.table().set_index("name")["platform"]
-    fitting = {*platforms[own.loc[track_record.is_fitting(own), "data"].unique()]}
-
-    def calibrating(table: Frame) -> Frame:
-        table = table.assign(group=table["data"].map(platforms))
-        return table[(table["n_negatives"] == n_negatives) & ~table["group"].isin(fitting)]
-
-    own, pairs = calibrating(own), calibrating(pairs)
-    reach, threshold = track_record.reach(model, own), track_record.threshold(model, pairs)
-    return reach, threshold, own["group"].nunique()
+    own, pairs = (
+        table[table["up_to"] == n_negatives].assign(group=table["data"].map(platforms))
+        for table in track_record.of_metric(estimates, differences, metric_name)
+    )
+    return track_record.reach(own), track_record.decided(pairs), own["group"].nunique()
 
 
 def summary(groups: Frame) -> Frame:
-    """Means over the calibrating groups, for each metric and number of negatives.
+    """Means over sources, for each metric and number of negatives.
 
     `wrong_called` is the share of wrong verdicts among all verdicts, groups alike.
     """
-    calibrating = groups[~groups["fits"]]
     rows = []
-    for (name, m), part in calibrating.groupby(["metric", "n_negatives"], sort=False):
+    for (name, m), part in groups.groupby(["metric", "n_negatives"], sort=False):
         called = part[part["called"] > 0]
         row = {"metric": metric(str(name)).label, "m": m, "sources": len(part)}
         row |= {"holds": part["holds"].mean(), "worst": part["holds"].min()}
         row |= {"called": part["called"].mean(), "wrong": part["wrong"].mean()}
-        row["wrong_called"] = (called["wrong"] / called["called"]).mean()
+        row["wrong_called"] = called["wrong"].sum() / called["called"].sum()
         row["factor"] = float(np.exp(part["width"].median()))
         rows.append(row)
     return pd.DataFrame(rows)
@@ -75,9 +68,7 @@ def plot_sources(groups: Frame) -> Figure:
     axes[0].plot(ordered["called"], places, "o", color="#0b3c6f", markersize=4)
     axes[0].plot(ordered["wrong"], places, "x", color="#d1581a", markersize=5)
     axes[0].set(xlabel="share of all pairs", xlim=(-0.02, 1.02), yticks=list(places))
-    axes[0].set_yticklabels(
-        [f"{row.group} *" if row.fits else row.group for row in ordered.itertuples()], fontsize=8
-    )
+    axes[0].set_yticklabels(ordered["group"], fontsize=8)
     axes[0].set_title("called (dot), wrongly (cross)", fontsize=10)
     axes[1].plot(ordered["holds"], places, "o", color="#0b3c6f", markersize=4)
     axes[1].axvline(0.95, color="#999999", linewidth=1)

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from sampled_metrics import metric
-from sampled_metrics.designs import Request, analysis_of, track_record
-from sampled_metrics.designs.values import FITTED
+from sampled_metrics.designs import Request, analysis_of
+from sampled_metrics.designs.values import LEARNED
 from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -78,9 +78,9 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
     for name in METRICS:
         parsed = metric(name)
         analysis: Any = analysis_of(log, Request([parsed]))
-        record, _ = analysis.record(parsed, FITTED[0])
+        record, _ = analysis.record(parsed, LEARNED)
         exact = {key: float(part.evaluate(name).mean()) for key, part in ranks.items()}
-        paired = analysis._paired(parsed, FITTED[0])
+        paired = analysis._paired(parsed, LEARNED)
         for key in special:
             mean = paired.means[key]
             low, high = analysis._typical(parsed, record, key, mean, [])
@@ -93,7 +93,7 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
             strength = analysis._strength((first, second), paired, record, [])
             lead = paired.differences[first, second].value
             names = {"metric": name, "what": "pair", "first": first, "second": second}
-            known, said = bool(np.isfinite(strength)), track_record.is_decided(record, strength)
+            known, said = bool(np.isfinite(strength)), strength >= record.decided
             is_right = lead * (exact[first] - exact[second]) > 0
             rows.append(names | {"known": known, "said": said, "right": is_right})
     return rows

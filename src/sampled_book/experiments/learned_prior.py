@@ -31,6 +31,8 @@ FREEDOM = 4.0
 ROUNDS, INNER_ROUNDS = 4, 100
 #: Where the library keeps what it reads, and the prior's file there.
 LIBRARY, FILE = Path(learned_prior.__file__).parent / "data", "learned_prior.json"
+#: The source of the log that comes with the library.
+BUNDLED = "movielens"
 #: Digits that are stored.
 DIGITS = 6
 _SIZE = len(learned_prior.KNOTS) - 1
@@ -102,21 +104,29 @@ def _maximised(prior: Prior, fits: Sequence[Posterior], weights: Sequence[float]
     return Prior(mean / total, between, within)
 
 
-def content(prior: Prior, names: Sequence[str], n_recommenders: int) -> dict[str, Any]:
-    """What the library stores: the prior, and the data sets and sources behind it."""
-    lower = np.tril_indices(_SIZE)
+def content(counts_by_data: Mapping[str, Counts]) -> dict[str, Any]:
+    """What the library stores: the prior, and the data sets and sources behind it.
 
-    def rounded(values: FloatArray) -> list[float]:
-        return [float(f"{value:.{DIGITS}g}") for value in values]
-
+    For the log that comes with the library there is a prior without that log's source.
+    """
+    groups = group_by_data()
+    rest = {name: part for name, part in counts_by_data.items() if groups[name] != BUNDLED}
     return {
         "made_by": NAME,
-        "data": sorted(names),
-        "sources": sorted({group_by_data()[name] for name in names}),
-        "recommenders": n_recommenders,
-        "mean": rounded(prior.mean),
-        "between": rounded(prior.between[lower]),
-        "within": rounded(prior.within[lower]),
+        "data": sorted(counts_by_data),
+        "sources": sorted({groups[name] for name in counts_by_data}),
+        "recommenders": sum(len(part.names) for part in counts_by_data.values()),
+        **rounded(learn(counts_by_data, groups)),
+        "without": {BUNDLED: rounded(learn(rest, groups))},
+    }
+
+
+def rounded(prior: Prior) -> dict[str, list[float]]:
+    """The numbers of a prior as stored; of covariances the lower triangles."""
+    lower = np.tril_indices(_SIZE)
+    parts = {"mean": prior.mean, "between": prior.between[lower], "within": prior.within[lower]}
+    return {
+        name: [float(f"{value:.{DIGITS}g}") for value in values] for name, values in parts.items()
     }
 
 
@@ -138,10 +148,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     def write() -> list[Path]:
-        counts, groups = bundled_counts(), group_by_data()
-        n_recommenders = sum(len(part.names) for part in counts.values())
-        learned = content(learn(counts, groups), [*counts], n_recommenders)
-        return [bundle.write_json((arguments.output or LIBRARY) / FILE, learned)]
+        content_by_name = content(bundled_counts())
+        return [bundle.write_json((arguments.output or LIBRARY) / FILE, content_by_name)]
 
     return bundle.run(write)
 

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from sampled_metrics import learned_prior, metric
+from sampled_metrics._validate import IntArray
 from sampled_metrics.learned_prior import Counts, Prior
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -45,29 +46,38 @@ FILES = {kind: f"left_out_{kind}.csv.gz" for kind in ("estimates", "orders")}
 _LOG = ["data", "n_negatives", "users", "replacement", "metric"]
 
 
-def drawn_counts(
+def sampled_above(
     ranks: Mapping[str, RankIntervals],
-    n_negatives: int,
+    negatives: int | IntArray,
     replacement: bool,
     rng: np.random.Generator,
-) -> Counts:
-    """The counts of a log drawn from exact ranks, whose ties are broken at random."""
-    sizes = next(iter(ranks.values())).n_candidates
+) -> list[IntArray]:
+    """How many negatives each recommender draws above each user's item, ties broken at random."""
     better = []
     for part in ranks.values():
-        above = part.ranks("random", rng) - 1
+        above, others = part.ranks("random", rng) - 1, part.n_candidates - 1
         if replacement:
-            better.append(rng.binomial(n_negatives, above / (sizes - 1)))
+            better.append(rng.binomial(negatives, above / others))
         else:
-            better.append(rng.hypergeometric(above, sizes - 1 - above, n_negatives))
-    columns = np.stack([np.concatenate(better), np.tile(sizes, len(ranks))])
-    kinds, index = np.unique(columns, axis=1, return_inverse=True)
+            better.append(rng.hypergeometric(above, others - above, negatives))
+    return better
+
+
+def counts_of(
+    better: Mapping[str, IntArray], negatives: int | IntArray, sizes: IntArray, replacement: bool
+) -> Counts:
+    """The counts of a log of the same users for all recommenders, with candidates `sizes`."""
+    columns = [
+        np.concatenate([*better.values()]),
+        *(np.tile(np.broadcast_to(part, sizes.shape), len(better)) for part in (negatives, sizes)),
+    ]
+    kinds, index = np.unique(np.stack(columns), axis=1, return_inverse=True)
     users = {
         name: np.bincount(part, minlength=kinds.shape[1]).astype(float)
-        for name, part in zip(ranks, np.split(index.ravel(), len(ranks)), strict=True)
+        for name, part in zip(better, np.split(index.ravel(), len(better)), strict=True)
     }
-    none = np.zeros_like(kinds[0])
-    return learned_prior.counted(users, kinds[0], none, none + n_negatives, kinds[1], replacement)
+    above, m, candidates = kinds
+    return learned_prior.counted(users, above, np.zeros_like(above), m, candidates, replacement)
 
 
 def judged(
@@ -92,7 +102,9 @@ def judged(
             key: RankIntervals(part.n_better[users], part.n_tied[users], sizes[users])
             for key, part in parts.items()
         }
-        fit = learned_prior.fit(drawn_counts(chosen, m, replacement, rng), prior)
+        better = dict(zip(chosen, sampled_above(chosen, m, replacement, rng), strict=True))
+        counts = counts_of(better, m, sizes[users], replacement)
+        fit = learned_prior.fit(counts, prior)
         for metric_name in METRICS:
             row = name, m, users.size, replacement, metric_name
             exact = np.array([part.evaluate(metric_name).mean() for part in chosen.values()])

@@ -1,10 +1,11 @@
 """How close estimates came to exact metrics on real recommenders, and how often in their order.
 
 The benchmark's recommenders have known exact ranks (:mod:`sampled_book.data.benchmark`). From these
-``logs`` draws evaluations of three recommenders. Data sets of `sources.FITTING_GROUPS` fit a model
-of the error. Those of all other groups calibrate it (:mod:`~sampled_book.experiments.conformal`),
-which gives the library's track record and its theorem about a new source. :func:`left_out` tries it
-on each group that took no part. ``python -m sampled_book.experiments.track_record`` computes it.
+``logs`` draws evaluations of three recommenders, and estimates each by a prior that was learned
+without the recommenders' source. All sources together calibrate ranges and verdicts
+(:mod:`~sampled_book.experiments.conformal`), which gives the library's track record.
+:func:`left_out` tries it on each source that took no part.
+``python -m sampled_book.experiments.track_record`` computes it.
 """
 
 from __future__ import annotations
@@ -20,21 +21,19 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import isotonic_regression, minimize
-from scipy.special import log_ndtr
+from scipy.optimize import isotonic_regression
 
-from sampled_metrics import metric, read_log
+from sampled_metrics import learned_prior, metric, read_log
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.designs import power_law, track_record
-from sampled_metrics.designs.sample import Sample
-from sampled_metrics.designs.track_record import Case
-from sampled_metrics.designs.values import FITTED, Values
-from sampled_metrics.estimators import default_gamma
+from sampled_metrics.designs import track_record
+from sampled_metrics.learned_prior import Prior
 from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, sources
 from .conformal import fewest_groups, quantile_over_groups, threshold_over_groups
+from .learned_prior import bundled_counts, group_by_data, learn
+from .left_out import counts_of, sampled_above
 from .protocols import FLOOR
 
 NAME = "sampled_book.experiments.track_record"
@@ -43,8 +42,9 @@ METRICS = (
     *("recall@1", "recall@5", "recall@10", "recall@20", "recall@50"),
     *("ndcg@5", "ndcg@10", "ndcg@20", "ap"),
 )
-#: How many evaluations are drawn with a number of negatives, from each data set.
-LOGS = {20: 12, 50: 12, 100: 16, 200: 8, 500: 6, 1_000: 2}
+#: Numbers of negatives that are calibrated together, and how many evaluations are drawn with each,
+#: from each data set.
+LOGS = {(19, 20): 8, (49, 50): 8, (99, 100): 12, (199, 200): 8, (499, 500): 6, (999, 1_000): 4}
 #: Recommenders in one evaluation.
 GROUP = 3
 #: Fewest users of an evaluation, where a data set has as many.
@@ -56,6 +56,8 @@ SHARE = 0.3
 FEWER_NEGATIVES, MOST_VARIED = 0.9, 200
 #: Of typical ranges and verdicts.
 CONFIDENCE = track_record.TYPICAL
+#: At most so many of the verdicts are wrong, averaged over sources.
+WRONG_VERDICTS = 0.015
 #: Least strengths of the pairs whose share in the right order is counted together.
 STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)
 #: An evaluation.
@@ -132,7 +134,7 @@ class Evaluation:
 
 
 def logs(
-    name: str, ranks: Mapping[str, RankIntervals], n_negatives: int, n_logs: int
+    name: str, ranks: Mapping[str, RankIntervals], n_negatives: int, n_logs: int, prior: Prior
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """The tables of :func:`compared` for each evaluation drawn from a data set."""
     judged = {key: part for key, part in ranks.items() if key != FLOOR}
@@ -146,79 +148,90 @@ def logs(
             key: thinned(judged[key], users, evaluation.share, rng)
             for key in evaluation.recommenders
         }
-        numbers: int | IntArray = n_negatives
+        numbers = np.full(users.size, n_negatives)
         if draw % 8 in (4, 5) and n_negatives <= MOST_VARIED:
             fewer = round(FEWER_NEGATIVES * n_negatives)
             numbers = rng.choice([fewer, n_negatives], users.size)
-        log = drawn(chosen, numbers, evaluation.replacement, rng)
-        n_items = float(np.mean([part.n_candidates.mean() for part in chosen.values()]))
         estimates, differences = (
             table.assign(data=name, n_negatives=n_negatives, draw=draw)
-            for table in compared(chosen, log)
+            for table in compared(chosen, numbers, evaluation.replacement, prior, rng)
         )
+        n_items = float(np.mean([part.n_candidates.mean() for part in chosen.values()]))
         yield estimates.assign(n_users=users.size, n_items=n_items), differences
 
 
-def compared(ranks: Mapping[str, RankIntervals], log: Log) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compared(
+    ranks: Mapping[str, RankIntervals],
+    negatives: IntArray,
+    replacement: bool,
+    prior: Prior,
+    rng: np.random.Generator,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The estimates of one drawn log beside exact values, and the errors of their differences.
 
-    The exact value is that of the log's own users. `extrapolated` is the value by the power law of
-    the recommender's top ranks, `exponent` its exponent, `first` the share without a negative
-    above.
+    The exact value is that of the log's own users. `first` is the share of users without a negative
+    above. Errors, and those of differences, are of logarithms; `correlation` is that of the users'
+    reported values of two recommenders.
     """
-    sample = Sample(log)
-    values = Values(sample, default_gamma(log.n_users), [metric(name) for name in METRICS])
-    laws = {name: power_law.fit(sample, name) for name in sample.names}
+    better = dict(zip(ranks, sampled_above(ranks, negatives, replacement, rng), strict=True))
+    sizes = next(iter(ranks.values())).n_candidates
+    fit = learned_prior.fit(counts_of(better, negatives, sizes, replacement), prior)
     estimates, differences = [], []
     for name in METRICS:
-        parsed_metric = metric(name)
-        means = values.means(parsed_metric, FITTED[0])
-        for recommender, mean in means.items():
-            exact, law = float(ranks[recommender].evaluate(name).mean()), laws[recommender]
-            by_law = law.value(parsed_metric), law.exponent, law.first
-            estimates.append((name, recommender, exact, mean.value, mean.error, *by_law))
-        for first, second in combinations(means, 2):
-            error = sample.mean(means[first].minus(means[second]), means[first].users).error
-            differences.append((name, first, second, error))
-    columns = ["metric", "recommender", "exact", "estimate", "error"]
-    by_law_columns = ["extrapolated", "exponent", "first"]
+        parsed = metric(name)
+        logarithms, covariance = fit.logarithms(parsed)
+        errors = np.sqrt(np.diag(covariance))
+        reported = [parsed.term(above + 1, n_items=negatives + 1) for above in better.values()]
+        for (recommender, above), log_estimate, error in zip(
+            better.items(), logarithms, errors, strict=True
+        ):
+            exact = float(ranks[recommender].evaluate(name).mean())
+            first = float((above == 0).mean())
+            estimates.append((name, recommender, exact, np.exp(log_estimate), error, first))
+        for i, j in combinations(range(len(better)), 2):
+            variance = errors[i] ** 2 + errors[j] ** 2 - 2.0 * covariance[i, j]
+            differences.append(
+                (
+                    name,
+                    *(list(better)[k] for k in (i, j)),
+                    np.sqrt(variance),
+                    correlation(reported[i], reported[j]),
+                )
+            )
     return (
-        pd.DataFrame(estimates, columns=[*columns, *by_law_columns]),
-        pd.DataFrame(differences, columns=["metric", "first", "second", "error"]),
+        pd.DataFrame(
+            estimates, columns=["metric", "recommender", "exact", "estimate", "error", "first"]
+        ),
+        pd.DataFrame(differences, columns=["metric", "first", "second", "error", "correlation"]),
     )
 
 
-# --- the model of the error -----------------------------------------------------------------------
-
-
-def case_of(table: pd.DataFrame, suffix: str = "") -> Case:
-    """The estimates of a table as the model takes them."""
-    columns = ("estimate", "extrapolated", "exponent", "error")
-    estimate, extrapolated, exponent, error = (
-        table[f"{name}{suffix}"].to_numpy(float) for name in columns
-    )
-    return Case(*power_law.log_ratio(estimate, extrapolated), exponent, error)
-
-
-def with_law(estimates: pd.DataFrame) -> pd.DataFrame:
-    """The estimates that have a power law: some user has no negative above."""
-    return estimates[(estimates["first"] > 0) & (estimates["extrapolated"] > 0)]
+def correlation(first: FloatArray, second: FloatArray) -> float:
+    """Of the values of the same users; missing if a recommender has one value for all."""
+    deviations = [values - values.mean() for values in (first, second)]
+    norms = [float(np.linalg.norm(part)) for part in deviations]
+    return float(deviations[0] @ deviations[1] / norms[0] / norms[1]) if all(norms) else np.nan
 
 
 def pairs_of(estimates: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of estimates in a log, with columns of both; `difference_error` is the error of their
-    difference, `right` whether they are in order. Pairs with equal exact metrics are left out.
+    """Pairs of estimates in a log: their `strength`, and whether they are in the `right` order.
+
+    Pairs with equal exact metrics are left out.
     """
     keys = [*LOG, "metric"]
-    both = ["recommender", "exact", "estimate", "error", "extrapolated", "exponent"]
-    pairs = differences.rename(columns={"error": "difference_error"})
+    pairs = differences
     for side in ("first", "second"):
-        columns = {name: f"{name}_{side}" for name in both[1:]} | {"recommender": side}
-        pairs = pairs.merge(estimates[[*keys, *both]].rename(columns=columns), on=[*keys, side])
+        columns = {name: f"{name}_{side}" for name in ("exact", "estimate")}
+        part = estimates[[*keys, "recommender", *columns]]
+        pairs = pairs.merge(part.rename(columns=columns | {"recommender": side}), on=[*keys, side])
     pairs = pairs[pairs["exact_first"] != pairs["exact_second"]]
     leads = pairs["estimate_first"] - pairs["estimate_second"]
-    gaps = pairs["exact_first"] - pairs["exact_second"]
-    return pairs.assign(sign=np.sign(leads), right=leads * gaps > 0)
+    right = leads * (pairs["exact_first"] - pairs["exact_second"]) > 0
+    lead = np.abs(np.log(pairs["estimate_first"] / pairs["estimate_second"]))
+    groups = pairs["data"].map(group_by_data()) if "group" not in pairs else pairs["group"]
+    return pairs.assign(
+        group=groups, strength=track_record.strength(lead, pairs["error"]), right=right
+    )
 
 
 def weights_of(table: pd.DataFrame) -> FloatArray:
@@ -228,71 +241,15 @@ def weights_of(table: pd.DataFrame) -> FloatArray:
     return np.asarray(1.0 / in_set / in_group)
 
 
-@dataclass(frozen=True)
-class Model:
-    """The parameters of :class:`~track_record.Record` that are fitted."""
-
-    centre: tuple[float, float]
-    spread: tuple[float, float]
-    of_pairs: tuple[float, float]
-
-    def scores(self, estimates: pd.DataFrame) -> FloatArray:
-        """How many spreads each exact value is from the centre, on a logarithmic scale.
-
-        Values below one user in all count as one, as in a range.
-        """
-        case = case_of(estimates)
-        exact = np.maximum(estimates["exact"].to_numpy(), 1.0 / estimates["n_users"].to_numpy())
-        errors = np.log(exact) - track_record.log_centre(case, self.centre)
-        return np.asarray(np.abs(errors) / track_record.spread(case, self.spread))
-
-    def strengths(self, pairs: pd.DataFrame) -> FloatArray:
-        first, second = case_of(pairs, "_first"), case_of(pairs, "_second")
-        error, sign = pairs["difference_error"].to_numpy(), pairs["sign"].to_numpy()
-        return track_record.strength(first, second, error, self.centre, self.of_pairs, sign)
-
-    def half_widths(self, estimates: pd.DataFrame) -> FloatArray:
-        """The spread of each estimate, which a typical range has on either side several times."""
-        return track_record.spread(case_of(estimates), self.spread)
-
-
-def fitted(estimates: pd.DataFrame, pairs: pd.DataFrame) -> Model:
-    """The model of one metric by its evaluations, all groups alike.
-
-    Errors have Student's distribution with four degrees of freedom, so that a few large ones count
-    little. Orders are right with the normal probability of their strength.
-    """
-    case, weights = case_of(estimates), weights_of(estimates)
-    # An exact value of 0 counts as a tenth of the estimate.
-    least = np.exp(case.log_estimate) / 10.0
-    logarithms = np.log(np.maximum(estimates["exact"].to_numpy(), least))
-
-    def error_loss(parameters: FloatArray) -> float:
-        centre = float(parameters[0]), float(parameters[1])
-        scale = float(np.exp(parameters[2])), float(np.exp(parameters[3]))
-        spread = track_record.spread(case, scale)
-        z = (logarithms - track_record.log_centre(case, centre)) / spread
-        return float(weights @ (np.log(spread) + 2.5 * np.log1p(z**2 / 4.0)))
-
-    options = {"maxiter": 4_000, "maxfev": 4_000, "adaptive": True}
-    start = np.array([0.5, 0.0, -0.5, -1.5])
-    found = minimize(error_loss, start, method="Nelder-Mead", options=options).x
-    centre, spread = (float(found[0]), float(found[1])), _pair(np.exp(found[2:]))
-    pair_weights, signs = weights_of(pairs), np.where(pairs["right"], 1.0, -1.0)
-
-    def order_loss(parameters: FloatArray) -> float:
-        scale = float(np.exp(parameters[0])), float(np.exp(parameters[1]))
-        model = Model(centre, spread, scale)
-        return -float(pair_weights @ log_ndtr(signs * model.strengths(pairs)))
-
-    of_pairs = np.exp(minimize(order_loss, [-0.3, -2.0], method="Nelder-Mead").x)
-    return Model(_pair(centre), _pair(spread), _pair(of_pairs))
-
-
-def _pair(values: Sequence[float]) -> tuple[float, float]:
-    """Two numbers, rounded to three digits."""
-    first, second = (float(f"{value:.3g}") for value in values)
-    return first, second
+def priors_without(groups: Sequence[str]) -> dict[str, Prior]:
+    """For each source the prior learned from all other sources of the benchmark."""
+    counts, group_of = bundled_counts(), group_by_data()
+    return {
+        group: learn(
+            {name: part for name, part in counts.items() if group_of[name] != group}, group_of
+        )
+        for group in groups
+    }
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -304,36 +261,58 @@ def by_group(table: pd.DataFrame, values: FloatArray) -> list[FloatArray]:
     return [values[groups == group] for group in np.unique(groups)]
 
 
-def reach(model: Model, estimates: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
-    """The multiple of the spread for typical ranges, calibrated on these evaluations."""
+def scores(estimates: pd.DataFrame) -> FloatArray:
+    """How many errors each exact value is from its estimate, on the logarithmic scale.
+
+    Values below one user in all count as one, as in a range.
+    """
+    exact = np.maximum(estimates["exact"], 1.0 / estimates["n_users"])
+    return np.asarray(np.abs(np.log(exact / estimates["estimate"])) / spreads(estimates))
+
+
+def spreads(estimates: pd.DataFrame) -> FloatArray:
+    """The scale of each estimate's error: half the width of a range before calibration."""
+    return track_record.spread(estimates["error"].to_numpy())
+
+
+def reach(estimates: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
+    """The multiple of the scale for typical ranges, calibrated on these evaluations."""
     weights = by_group(estimates, weights_of(estimates))
-    return quantile_over_groups(by_group(estimates, model.scores(estimates)), weights, confidence)
+    return quantile_over_groups(by_group(estimates, scores(estimates)), weights, confidence)
 
 
-def threshold(model: Model, pairs: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
+def threshold(pairs: pd.DataFrame, confidence: float = CONFIDENCE) -> float:
     """The least strength of a verdict, calibrated on these pairs."""
-    wrong = by_group(pairs, ~pairs["right"].to_numpy())
-    weights = by_group(pairs, weights_of(pairs))
-    strengths = by_group(pairs, model.strengths(pairs))
+    strengths, wrong, weights = (
+        by_group(pairs, values)
+        for values in (pairs["strength"].to_numpy(), ~pairs["right"].to_numpy(), weights_of(pairs))
+    )
     return threshold_over_groups(strengths, wrong, weights, 1.0 - confidence)
 
 
-def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
+def least_sure(pairs: pd.DataFrame) -> float:
+    """The least strength from which few verdicts are wrong, averaged over sources."""
+    table = pairs.assign(weight=weights_of(pairs)).sort_values("strength", ascending=False)
+    called = table["weight"].cumsum()
+    wrong = (table["weight"] * ~table["right"]).cumsum()
+    is_last = table["strength"] != table["strength"].shift(-1)
+    allowed = table.loc[is_last & (wrong <= WRONG_VERDICTS * called), "strength"]
+    return float(allowed.min()) if allowed.size else np.inf
+
+
+def odds(pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
     """Strengths, and from each to the next the share of pairs in order, averaged over groups.
 
     Shares are made to rise with the strength, and neighbours with the same share are joined. The
     third number is the share of the worst group.
     """
-    index = np.digitize(model.strengths(pairs), STRENGTHS) - 1
-    table = pairs.assign(index=index, weight=weights_of(pairs))[index >= 0]
+    table = pairs.assign(index=np.digitize(pairs["strength"], STRENGTHS) - 1)
     occupied, shares, counts = [], [], []
     for number, part in table.groupby("index"):
         by = _shares_by_group(part)
         occupied.append(int(str(number)))
         shares.append(by.mean())
         counts.append(by.size)
-    if not occupied:
-        return []
     rising = isotonic_regression(shares, weights=counts).x
     steps: list[tuple[float, float, float]] = []
     for level in np.unique(rising):
@@ -345,22 +324,9 @@ def odds(model: Model, pairs: pd.DataFrame) -> list[tuple[float, float, float]]:
     return steps
 
 
-def least_sure(model: Model, pairs: pd.DataFrame) -> float:
-    """The least strength from which the share of right orders is enough for a verdict."""
-    steps = odds(model, pairs)
-    return min(
-        (start for start, share, _ in steps if share >= track_record.VERDICT), default=np.inf
-    )
-
-
 def _shares_by_group(pairs: pd.DataFrame) -> pd.Series:
     """The share of pairs in the right order in each group, data sets alike."""
     return pairs.groupby(["group", "data"])["right"].mean().groupby("group").mean()
-
-
-def is_fitting(table: pd.DataFrame) -> pd.Series:
-    """Whether rows are of a group that fits the model."""
-    return table["group"].isin(sources.FITTING_GROUPS)
 
 
 def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: str) -> pd.DataFrame:
@@ -368,32 +334,23 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
 
     A row for each group: `holds`, the share of its typical ranges that hold the exact value;
     `called`, the share of its pairs with a verdict; `wrong`, the wrong ones as a share of all
-    pairs; `verdicts` and `wrong_verdicts`, their numbers; `fits`, whether the group fitted the
-    model; `width`, the median of a range's half width on the logarithmic scale; `holds_90` and
-    `width_90` for ranges at 90%.
+    pairs; `verdicts` and `wrong_verdicts`, their numbers; `width`, the median of a range's half
+    width on the logarithmic scale; `holds_90` and `width_90` for ranges at 90%.
     """
-    estimates, pairs, model = _of_metric(estimates, differences, metric_name)
-    sure = {
-        group: least_sure(model, pairs[~is_fitting(pairs) & (pairs["group"] != group)])
-        for group in estimates["group"].unique()
-    }
+    estimates, pairs = of_metric(estimates, differences, metric_name)
     rows = []
-    for m, own in estimates.groupby("n_negatives"):
-        own_pairs = pairs[pairs["n_negatives"] == m]
+    for m, own in estimates.groupby("up_to"):
+        own_pairs = pairs[pairs["up_to"] == m]
         groups, pair_groups = own["group"], own_pairs["group"]
         for group in groups.unique():
             rest, pair_rest = own[groups != group], own_pairs[pair_groups != group]
-            rest, pair_rest = rest[~is_fitting(rest)], pair_rest[~is_fitting(pair_rest)]
             judged, judged_pairs = own[groups == group], own_pairs[pair_groups == group]
             row: dict[str, Any] = {"metric": metric_name, "n_negatives": m, "group": group}
-            row["fits"] = group in sources.FITTING_GROUPS
-            scores, spreads = model.scores(judged), model.half_widths(judged)
             for suffix, confidence in (("", CONFIDENCE), ("_90", 0.9)):
-                multiple = reach(model, rest, confidence)
-                row[f"holds{suffix}"] = float(weights_of(judged) @ (scores <= multiple))
-                row[f"width{suffix}"] = float(np.median(spreads) * multiple)
-            least = max(threshold(model, pair_rest), sure[group])
-            called = model.strengths(judged_pairs) >= least
+                multiple = reach(rest, confidence)
+                row[f"holds{suffix}"] = float(weights_of(judged) @ (scores(judged) <= multiple))
+                row[f"width{suffix}"] = float(np.median(spreads(judged)) * multiple)
+            called = judged_pairs["strength"] >= decided(pair_rest)
             wrong, weights = called & ~judged_pairs["right"], weights_of(judged_pairs)
             row |= {"called": float(weights @ called), "wrong": float(weights @ wrong)}
             row |= {"verdicts": int(called.sum()), "wrong_verdicts": int(wrong.sum())}
@@ -401,26 +358,31 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
     return pd.DataFrame(rows)
 
 
+def decided(pairs: pd.DataFrame) -> float:
+    """The least strength of a verdict, by both limits on errors."""
+    return max(threshold(pairs), least_sure(pairs))
+
+
 def observed(groups: pd.DataFrame) -> dict[str, int]:
-    """Verdicts on the groups of :func:`left_out` that calibrate, and the wrong ones."""
-    calibrating = groups[~groups["fits"]]
-    verdicts, wrong = calibrating["verdicts"].sum(), calibrating["wrong_verdicts"].sum()
+    """Verdicts on the groups of :func:`left_out`, and the wrong ones."""
+    verdicts, wrong = groups["verdicts"].sum(), groups["wrong_verdicts"].sum()
     return {"verdicts": int(verdicts), "wrong": int(wrong)}
 
 
-def _of_metric(
+def of_metric(
     estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: str
-) -> tuple[pd.DataFrame, pd.DataFrame, Model]:
-    """The estimates and pairs of a metric, and the model that its fitting groups give.
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The estimates of a metric above 0, and their pairs.
 
-    Without such groups the model is that of the bundled record.
+    `up_to` is the largest number of negatives with which theirs is calibrated.
     """
-    own = with_law(estimates[estimates["metric"] == metric_name])
-    pairs = pairs_of(own, differences[differences["metric"] == metric_name])
-    if is_fitting(own).any():
-        return own, pairs, fitted(own[is_fitting(own)], pairs[is_fitting(pairs)])
-    bundled_record = track_record.record(metric_name, next(iter(LOGS)))
-    return own, pairs, Model(*bundled_record[:3])
+    up_to = {m: numbers[-1] for numbers in LOGS for m in numbers}
+    own, pairs = (
+        table[table["metric"] == metric_name].assign(up_to=table["n_negatives"].map(up_to))
+        for table in (estimates, differences)
+    )
+    own = own[own["estimate"] > 0]
+    return own, pairs_of(own, pairs)
 
 
 # --- the files ------------------------------------------------------------------------------------
@@ -437,13 +399,17 @@ def bundled(kind: str, ranks_folder: Path = benchmark.BUNDLE) -> pd.DataFrame:
 
 
 def compute(
-    name: str, ranks: Mapping[str, RankIntervals], folder: Path, tell: Callable[[str], object]
+    name: str,
+    ranks: Mapping[str, RankIntervals],
+    prior: Prior,
+    folder: Path,
+    tell: Callable[[str], object],
 ) -> None:
     """Draw the evaluations of a data set and write their tables."""
     tables: dict[str, list[pd.DataFrame]] = {kind: [] for kind in KINDS}
-    for m, n_logs in LOGS.items():
+    for m, n_logs in [(m, n_logs) for numbers, n_logs in LOGS.items() for m in numbers]:
         tell(f"{m} negatives")
-        for both in logs(name, ranks, m, n_logs):
+        for both in logs(name, ranks, m, n_logs, prior):
             for kind, table in zip(KINDS, both, strict=True):
                 tables[kind].append(table)
     for kind, parts in tables.items():
@@ -457,13 +423,6 @@ def _outwards(values: Any, digits: int) -> list[float]:
     return [float(end) for end in ends]
 
 
-def correlations(pairs: pd.DataFrame) -> FloatArray:
-    """Of users' values under the two recommenders of each pair."""
-    first, second = pairs["error_first"], pairs["error_second"]
-    joint = first**2 + second**2 - pairs["difference_error"] ** 2
-    return np.asarray(joint / (2.0 * first * second))
-
-
 def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float) -> dict[str, Any]:
     """The content of the library's ``track_record.json``.
 
@@ -471,27 +430,22 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
     """
     metrics: dict[str, object] = {}
     for name in METRICS:
-        own, pairs, model = _of_metric(estimates, differences, name)
-        calibrating, calibrating_pairs = own[~is_fitting(own)], pairs[~is_fitting(pairs)]
-        by_negatives = {}
-        for m, part in own.groupby("n_negatives"):
-            at_m, pairs_at_m = (
-                table[table["n_negatives"] == m] for table in (calibrating, calibrating_pairs)
-            )
-            by_negatives[str(m)] = {
-                "groups": int(at_m["group"].nunique()),
-                "typical": _up(reach(model, at_m)),
-                "decided": _up(threshold(model, pairs_at_m)),
-                "estimates": _outwards(part["estimate"], 3),
+        own, pairs = of_metric(estimates, differences, name)
+        by_negatives = []
+        for up_to, part in own.groupby("up_to"):
+            pairs_at_m = pairs[pairs["up_to"] == up_to]
+            entry = {
+                "negatives": [int(part["n_negatives"].min()), int(str(up_to))],
+                "groups": int(part["group"].nunique()),
+                "typical": _up(reach(part)),
+                "decided": _up(decided(pairs_at_m)),
+                "estimates": _outwards(part["estimate"], 4),
                 "firsts": _outwards(part["first"], 2),
-                "exponents": _outwards(part["exponent"], 2),
-                "correlation": _outwards(correlations(pairs[pairs["n_negatives"] == m]), 2)[1],
+                "correlation": _outwards(pairs_at_m["correlation"].dropna(), 2)[1],
             }
+            by_negatives.append(entry)
         metrics[name] = {
-            "centre": model.centre,
-            "spread": model.spread,
-            "of_pairs": model.of_pairs,
-            "odds": odds(model, calibrating_pairs),
+            "odds": odds(pairs),
             "observed": observed(left_out(estimates, differences, name)),
             "by_negatives": by_negatives,
         }
@@ -502,15 +456,11 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
         "times as many candidates for some users as for others": np.array([1.0, most_times]),
         "candidates for each negative": estimates["n_items"] / estimates["n_negatives"],
     }
-    groups, calibrating = {*estimates["group"]}, estimates[~is_fitting(estimates)]
     return {
         "made_by": NAME,
         "data": sorted({*estimates["data"]}),
-        "groups": len(groups),
+        "sources": estimates["group"].nunique(),
         "recommenders": _recommenders(estimates),
-        "calibrating": calibrating["group"].nunique(),
-        "calibrating_data": calibrating["data"].nunique(),
-        "calibrating_recommenders": _recommenders(calibrating),
         "neural": 0,
         "logs": len(estimates[LOG].drop_duplicates()),
         "scope": {key: _outwards(values, 1) for key, values in measured.items()},
@@ -554,17 +504,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise FileNotFoundError(
                 f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
             )
+        groups = group_by_data()
+        used = sorted({groups[name] for name in names if name in groups})
+        priors = {} if arguments.fit_only else priors_without(used)
         for name in [] if arguments.fit_only else names:
             start = time.process_time()
 
             def tell(task: str, name: str = name, start: float = start) -> None:
                 print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
 
-            compute(name, benchmark.ranks(name, folder), folder / "evidence", tell)
+            prior = priors.get(groups.get(name, ""), learned_prior.learned())
+            compute(name, benchmark.ranks(name, folder), prior, folder / "evidence", tell)
         estimates, differences = (bundled(kind, folder) for kind in KINDS)
         most_times = most_times_candidates(estimates["data"].unique().tolist(), folder)
         content = stored(estimates, differences, most_times)
-        calibrating, fewest = content["calibrating"], fewest_groups(CONFIDENCE)
+        calibrating, fewest = content["sources"], fewest_groups(CONFIDENCE)
         if calibrating < fewest:
             print(
                 f"no theorem: it takes {fewest} sources to calibrate, got {calibrating}", flush=True

@@ -19,7 +19,7 @@ from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric, recall_depth
 from ..metrics import metric as parsed
 from .sample import Sample
-from .values import ESTIMATORS, FITTED, Values
+from .values import ESTIMATORS, FITTED, LEARNED, Values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,11 @@ def check_estimator(name: str, allowed: Sequence[str], values: Values) -> None:
             f"estimator {name!r} is for a fixed number of negatives, and not for "
             f"{values.sample.log.protocol!r}: use one of {', '.join(allowed)}"
         )
-    unavailable = set(ESTIMATORS) - {"naive", "rank estimate"} if values.fits.too_large else FITTED
+    if name == LEARNED and values.not_learned:
+        raise ValueError(f"estimator {name!r} does not fit this log: {values.not_learned}")
+    unavailable = (
+        set(ESTIMATORS) - {LEARNED, "naive", "rank estimate"} if values.fits.too_large else FITTED
+    )
     if name in unavailable and values.fits.unfit:
         raise ValueError(f"estimator {name!r} does not fit this log: {values.fits.unfit}")
 

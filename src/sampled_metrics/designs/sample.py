@@ -186,6 +186,11 @@ class Sample:
                 suspected |= log_error <= np.log(_STOPPED)
         return (most, users, float(counts[fewer & (self.better == 0)].sum())) if suspected else None
 
+    def share_first(self, recommender: str) -> float:
+        """The share of a recommender's users without a negative above, ties shared evenly."""
+        first = (self.counts[recommender] / (self.tied + 1.0))[self.better == 0]
+        return float(first.sum()) / self.users[recommender]
+
     @cached_property
     def classes(self) -> list[ProtocolClass]:
         """A class for each number of negatives and of relevant items."""

@@ -1,9 +1,9 @@
 """How often estimates were right on real recommenders: the warrant "track record".
 
-The numbers are in ``track_record.json``. The laboratory fits them to evaluations drawn from the
-benchmark's exact ranks (``make evidence``). Data sets of some groups (sources) fit a model of the
-error, the others calibrate it, with a theorem about a new source: hierarchical conformal prediction
-for typical ranges (dunn2022, lee2023), conformal risk control for verdicts (angelopoulos2022).
+The numbers are in ``track_record.json``. The laboratory counts them on evaluations drawn from the
+benchmark's exact ranks (``make evidence``), each with a prior learned without the recommenders'
+source. All sources calibrate: hierarchical conformal prediction for typical ranges (dunn2022,
+lee2023), conformal risk control for verdicts (angelopoulos2022).
 """
 
 from __future__ import annotations
@@ -20,101 +20,50 @@ import numpy as np
 from .._confidence import percent
 from .._validate import FloatArray, shortened
 from ..metrics import Metric
-from . import power_law
-from .power_law import PowerLaw
-from .sample import Sample, UserMean
-from .values import FITTED, Values
+from .sample import Sample
+from .values import LEARNED
 
-#: The probability from which an order is a verdict, and from which it is printed.
-VERDICT, PRINTED = 0.95, 0.8
+#: The probability from which an order is printed.
+PRINTED = 0.8
 #: The largest probability that is printed: the benchmark has too few pairs to check larger ones.
 MOST = 0.99
 #: The confidence of typical ranges: how often they hold the exact value, averaged over sources.
 TYPICAL = 0.95
 #: Why other designs have no record.
 FIXED_NEGATIVES = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
-#: The model of the error leaves out errors below this share of the metric.
-LEAST_SPREAD = 0.01
+#: What is added to errors of logarithms, as a root of squares: of estimates, and of differences.
+#: Own errors leave out how far a prior can be wrong, which few logs need for the order of a pair.
+BEYOND_ERROR, BEYOND_DIFFERENCE = 0.1, 0.01
 #: How many times more negatives one user may have than another.
 MOST_TIMES_NEGATIVES = 1.15
 
 
 class Record(NamedTuple):
-    """What was fitted for a metric and calibrated for a number of negatives.
+    """What was calibrated for a metric and a number of negatives.
 
-    The centre of a range is the estimate times exp(w r + e b), with b and r as in :class:`Case`;
-    `centre` is (w, e). The spread of its relative error is the root of the sum of squares of a
-    times the estimate's relative standard error, and c times r; `spread` is (a, c), and `of_pairs`
-    that of the difference of two logarithms. `typical` is the multiple of the spread for a typical
-    range, `decided` the least strength of a verdict, infinite if there is none.
-    `odds` lists strengths and, from each of these on, the share of pairs in the order of their
-    estimates, averaged over sources, and that of the worst source. `estimates`, `firsts`
-    and `exponents` are the smallest and largest values, `correlation` the largest correlation of
-    users' values.
+    `typical` is the multiple of an estimate's own error, on the logarithmic scale, for a typical
+    range; `decided` the least strength of a verdict. Both are infinite if there is none. `odds`
+    lists strengths and, from each of these on, the share of pairs in the order of their estimates,
+    averaged over sources, and that of the worst source. `estimates` and `firsts` are the smallest
+    and largest values, `correlation` the largest correlation of users' reported values.
     """
 
-    centre: tuple[float, float]
-    spread: tuple[float, float]
-    of_pairs: tuple[float, float]
     typical: float
     decided: float
     odds: tuple[tuple[float, float, float], ...]
     estimates: tuple[float, float]
     firsts: tuple[float, float]
-    exponents: tuple[float, float]
     correlation: float
 
 
-class Case(NamedTuple):
-    """An estimate as the model of its error takes it, or an array of such estimates.
-
-    `log_estimate` is its logarithm, `ratio` the logarithm of the power law's value relative to it
-    (r), `exponent` that of the power law (b), and `error` the standard error.
-    """
-
-    log_estimate: Any
-    ratio: Any
-    exponent: Any
-    error: Any
-
-    @classmethod
-    def of(cls, mean: UserMean, law: PowerLaw, metric: Metric) -> Case:
-        return cls(*power_law.log_ratio(mean.value, law.value(metric)), law.exponent, mean.error)
+def spread(error: Any) -> FloatArray:
+    """The scale of an estimate's error, from its own error on the logarithmic scale."""
+    return np.asarray(np.hypot(error, BEYOND_ERROR))
 
 
-def log_centre(case: Case, centre: tuple[float, float]) -> FloatArray:
-    """The logarithm of the centre of a typical range."""
-    return np.asarray(case.log_estimate + centre[0] * case.ratio + centre[1] * case.exponent)
-
-
-def spread(case: Case, parameters: tuple[float, float]) -> FloatArray:
-    """The scale of the error of a centre's logarithm."""
-    relative_error = case.error / np.exp(case.log_estimate)
-    return _root(parameters, relative_error, case.ratio)
-
-
-def strength(
-    first: Case,
-    second: Case,
-    error: Any,
-    centre: tuple[float, float],
-    parameters: tuple[float, float],
-    sign: Any,
-) -> FloatArray:
-    """How clearly a pair is in the order of its estimates: a difference by its scale.
-
-    The difference is that of the logarithms of the centres, times `sign` of the estimates'
-    difference; so it is negative if centres have another order than estimates. `error` is the
-    standard error of the estimates' difference, taken relative to their geometric mean.
-    """
-    gap = sign * (log_centre(first, centre) - log_centre(second, centre))
-    level = np.exp(0.5 * (first.log_estimate + second.log_estimate))
-    return np.asarray(gap / _root(parameters, error / level, 0.5 * (first.ratio + second.ratio)))
-
-
-def _root(parameters: tuple[float, float], relative_error: Any, ratio: Any) -> FloatArray:
-    squares = (parameters[0] * relative_error) ** 2 + (parameters[1] * ratio) ** 2
-    return np.asarray(np.sqrt(squares + LEAST_SPREAD**2))
+def strength(lead: Any, error: Any) -> FloatArray:
+    """How clearly one recommender leads: a difference of logarithms by the scale of its error."""
+    return np.asarray(lead / np.hypot(error, BEYOND_DIFFERENCE))
 
 
 @cache
@@ -126,7 +75,7 @@ def _stored() -> Mapping[str, Any]:
 
 def sources() -> int:
     """How many sources the figures rest on."""
-    return int(_stored()["calibrating"])
+    return int(_stored()["sources"])
 
 
 def benchmark() -> str:
@@ -134,37 +83,30 @@ def benchmark() -> str:
     stored = _stored()
     neural = f"{stored['neural']} of them neural" if stored["neural"] else "none of them neural"
     return (
-        f"{stored['calibrating_recommenders']} recommenders, {neural}, on "
-        f"{stored['calibrating_data']} data sets from {stored['calibrating']} sources"
+        f"{stored['recommenders']} recommenders, {neural}, on {len(stored['data'])} data sets from "
+        f"{stored['sources']} sources"
     )
 
 
-def _warrant(negatives: str) -> str:
-    """Named only for numbers of negatives, as printed, that were calibrated by themselves."""
-    by_negatives = next(iter(_stored()["metrics"].values()))["by_negatives"]
-    return " (theorem)" if negatives in {f"{int(m):,}" for m in by_negatives} else ""
-
-
-def typical_promise(negatives: str) -> str:
-    """What a typical range promises, with so many negatives for each user."""
+def typical_promise() -> str:
+    """What a typical range promises."""
     return (
         f"calibrated on a benchmark with known exact values ({benchmark()}). At most "
         f"{percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value for the "
-        "log's users, averaged over sources like the benchmark's and over repeated calibrations"
-        f"{_warrant(negatives)}; those without a range count as right"
+        "log's users, averaged over sources like the benchmark's and over repeated calibrations; "
+        "those without a range count as right"
     )
 
 
-def verdict_promise(metric: Metric, negatives: str) -> str:
+def verdict_promise(metric: Metric) -> str:
     """What a verdict on a pair promises, and how often verdicts were wrong on sources left out."""
     observed = _stored()["metrics"][_recorded(metric)]["observed"]
     return (
         f"how often estimates that differed as clearly had the right order, on a benchmark with "
         f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
-        f"wrong verdict by it, averaged over sources like the benchmark's{_warrant(negatives)}. "
-        "Undecided pairs count as right there, so that of the verdicts perhaps twice as many are "
-        f"wrong. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, "
-        f"{observed['wrong']:,} were"
+        "wrong verdict by it, averaged over sources like the benchmark's; undecided pairs count as "
+        f"right. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, "
+        f"{observed['wrong']:,} were wrong"
     )
 
 
@@ -179,13 +121,11 @@ def record(metric_name: str, n_negatives: int) -> Record:
     Between two numbers of the benchmark the wider range, and the stricter verdict, of both.
     """
     fitted = _stored()["metrics"][metric_name]
-    by_negatives = {int(m): values for m, values in fitted["by_negatives"].items()}
-    numbers = sorted(by_negatives)
-    place = bisect_left(numbers, n_negatives)
-    used = numbers[place : place + 1]
-    if used != [n_negatives]:
-        used = numbers[max(place - 1, 0) : place + 1]
-    parts = [by_negatives[m] for m in used]
+    calibrated = fitted["by_negatives"]
+    place = bisect_left([part["negatives"][1] for part in calibrated], n_negatives)
+    parts = calibrated[place : place + 1]
+    if not parts or n_negatives < parts[0]["negatives"][0]:
+        parts = calibrated[max(place - 1, 0) : place + 1]
 
     def largest(key: str) -> float:
         return max(np.inf if part[key] is None else float(part[key]) for part in parts)
@@ -194,25 +134,18 @@ def record(metric_name: str, n_negatives: int) -> Record:
         return min(part[key][0] for part in parts), max(part[key][1] for part in parts)
 
     return Record(
-        tuple(fitted["centre"]),
-        tuple(fitted["spread"]),
-        tuple(fitted["of_pairs"]),
         largest("typical"),
         largest("decided"),
         tuple(map(tuple, fitted["odds"])),
         ends("estimates"),
         ends("firsts"),
-        ends("exponents"),
         largest("correlation"),
     )
 
 
-def of_log(
-    values: Values, metric: Metric, estimator: str, *, has_default_gamma: bool
-) -> tuple[Record | None, str]:
+def of_log(sample: Sample, metric: Metric, estimator: str) -> tuple[Record | None, str]:
     """The record for estimates of a metric from a log; or None, and what the benchmark lacks."""
-    sample = values.sample
-    reason = _missing(sample, metric, estimator, has_default_gamma)
+    reason = _missing(sample, metric, estimator)
     if reason:
         return None, reason
     return record(_recorded(metric), int(sample.negatives.min())), ""
@@ -230,45 +163,30 @@ def _recorded(metric: Metric) -> str:
     return metric.name.replace("rr", "ap") if metric.kind == "rr" else metric.name
 
 
-def beyond(record: Record, law: PowerLaw, recommender: str, estimate: float) -> str:
-    """How a recommender's level is outside the benchmark's, or ""."""
+def beyond(record: Record, first: float, recommender: str, estimate: float) -> str:
+    """How a recommender's level is outside the benchmark's, or "".
+
+    `first` is the share of users without a negative above.
+    """
     name = shortened(recommender)
     least, most = record.firsts
-    if not least <= law.first <= most:
+    if not least <= first <= most:
         return (
-            f"{law.first:.0%} of the users of {name} have no negative above their item; the "
+            f"{first:.0%} of the users of {name} have no negative above their item; the "
             f"benchmark has {least:.0%} to {most:.0%}"
         )
     least, most = record.estimates
     if not least <= estimate <= most:
         return (
-            f"the estimate for {name} is {estimate:.3f}; the benchmark has {least:.3f} to "
-            f"{most:.3f}"
-        )
-    least, most = record.exponents
-    if not least <= law.exponent <= most:
-        return (
-            f"the share of users of {name} near the top grows as the rank to the power "
-            f"{law.exponent:.2f}; the benchmark has {least:.2f} to {most:.2f}"
+            f"the estimate for {name} is {estimate:.4f}; the benchmark has {least:.4f} to "
+            f"{most:.4f}"
         )
     return ""
 
 
-def outside(
-    record: Record,
-    laws: Mapping[str, PowerLaw],
-    means: Mapping[str, UserMean],
-    difference_error: float,
-) -> str:
-    """How a pair is outside the benchmark, in the level of one or in their likeness, or ""."""
-    for name, mean in means.items():
-        if reason := beyond(record, laws[name], name, mean.value):
-            return reason
-    first, second = (mean.error for mean in means.values())
-    if not first * second:
-        return ""
-    correlation = (first**2 + second**2 - difference_error**2) / (2.0 * first * second)
-    if correlation <= record.correlation:
+def too_alike(record: Record, correlation: float) -> str:
+    """That a pair is more alike than the benchmark's, or ""."""
+    if not correlation > record.correlation:
         return ""
     return (
         f"users' values have a correlation of {correlation:.2f}, as of two versions of one model; "
@@ -276,7 +194,7 @@ def outside(
     )
 
 
-def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: bool) -> str:
+def _missing(sample: Sample, metric: Metric, estimator: str) -> str:
     stored = _stored()
     scope, log = stored["scope"], sample.log
     if log.shared_negatives:
@@ -285,8 +203,8 @@ def _missing(sample: Sample, metric: Metric, estimator: str, has_default_gamma: 
         return "the benchmark has one held-out item for each user"
     if _recorded(metric) not in stored["metrics"]:
         return f"the benchmark has {', '.join(stored['metrics'])}"
-    if estimator != FITTED[0] or not has_default_gamma:
-        return f"the benchmark has estimates by {FITTED[0]} with the default gamma"
+    if estimator != LEARNED:
+        return f"the benchmark has estimates by {LEARNED}"
     lower, upper = int(sample.negatives.min()), int(sample.negatives.max())
     if upper > MOST_TIMES_NEGATIVES * lower:
         return (
@@ -329,25 +247,18 @@ def odds(record: Record, pair_strength: float) -> tuple[float, float]:
     return share, low
 
 
-def is_decided(record: Record, pair_strength: float) -> bool:
-    """Whether the record gives a verdict: by its threshold, and by the share of right orders."""
-    return pair_strength >= record.decided and odds(record, pair_strength)[0] >= VERDICT
+def typical_range(record: Record, estimate: float, error: float, users: int) -> tuple[float, float]:
+    """The typical range of a metric, at most 1; missing if too few sources calibrate it.
 
-
-def typical_range(record: Record, case: Case, users: int) -> tuple[float, float]:
-    """The typical range of a metric, at most 1; missing if too few groups calibrate it.
-
-    A lower end of at most one user in all is 0.
+    `error` is that of the logarithm. A lower end of at most one user in all is 0.
 
     >>> from types import SimpleNamespace
-    >>> record = SimpleNamespace(centre=(0.5, 0.0), spread=(1.0, 0.2), typical=2.0)
-    >>> case = Case(np.log(0.05), 0.2, 0.4, 0.005)
-    >>> [round(end, 3) for end in typical_range(record, case, 900)]
-    [0.045, 0.069]
+    >>> low, high = typical_range(SimpleNamespace(typical=2.0), 0.05, 0.1, 900)
+    >>> round(low, 3), round(high, 3)
+    (0.038, 0.066)
     """
-    reach = record.typical * float(spread(case, record.spread))
+    reach = record.typical * float(spread(error))
     if not np.isfinite(reach):
         return np.nan, np.nan
-    centre = float(log_centre(case, record.centre))
-    low, high = np.minimum(np.exp([centre - reach, centre + reach]), 1.0)
+    low, high = estimate * np.exp(-reach), min(estimate * np.exp(reach), 1.0)
     return float(low) if low * users > 1.0 else 0.0, float(high)

@@ -20,15 +20,13 @@ from ..bounds.assumption import FEWER_USERS, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
-from . import judging, options, power_law, ranges, track_record
+from . import judging, options, ranges, track_record
 from .analysis import Analysis, Request
 from .judging import Judgement, Pair, Paired
-from .power_law import PowerLaw
 from .ranges import Range
 from .result_columns import ComparisonRow, EstimateRow
 from .sample import Sample, UserMean, difference
-from .track_record import Case
-from .values import ESTIMATORS, FITTED, WEIGHTED, Values
+from .values import ESTIMATORS, FITTED, LEARNED, WEIGHTED, Values
 
 
 class UniformAnalysis(Analysis):
@@ -67,6 +65,8 @@ class UniformAnalysis(Analysis):
             return self.request.estimator
         if self.unbiased(metric):
             return "naive"
+        if self.request.gamma is None and not self.values.not_learned:
+            return LEARNED
         if self.values.fits.too_large:
             return "rank estimate"
         return "bias-variance" if self.values.fits.unfit else FITTED[0]
@@ -109,13 +109,13 @@ class UniformAnalysis(Analysis):
         """The track record of such estimates; or None, and what the benchmark lacks."""
         if not self.request.record:
             return None, ""
-        has_default_gamma = self.request.gamma is None
-        return track_record.of_log(
-            self.values, metric, estimator, has_default_gamma=has_default_gamma
-        )
+        return track_record.of_log(self.sample, metric, estimator)
 
     def settings(self) -> dict[str, Any]:
-        return {"gamma": self.values.gamma, "confidence": self.request.confidence}
+        estimators = map(self.estimator, self.request.metrics)
+        has_gamma = any(name.startswith("bias-variance") for name in estimators)
+        gamma = {"gamma": self.values.gamma} if has_gamma else {}
+        return {**gamma, "confidence": self.request.confidence}
 
     # Estimates
 
@@ -193,16 +193,11 @@ class UniformAnalysis(Analysis):
         """The typical range by a record; missing, with a note, for a level that it lacks."""
         if record is None:
             return np.nan, np.nan
-        law = self.laws[recommender]
-        if outside := track_record.beyond(record, law, recommender, mean.value):
+        first = self.sample.share_first(recommender)
+        if outside := track_record.beyond(record, first, recommender, mean.value):
             notes.append(f"no typical range of {metric.name}: {outside}")
             return np.nan, np.nan
-        return track_record.typical_range(record, Case.of(mean, law, metric), mean.users)
-
-    @cached_property
-    def laws(self) -> dict[str, PowerLaw]:
-        """The power law of each recommender's top ranks."""
-        return {name: power_law.fit(self.sample, name) for name in self.sample.names}
+        return track_record.typical_range(record, mean.value, mean.error / mean.value, mean.users)
 
     def _doubts(
         self, metric: Metric, recommender: str, mean: UserMean, interval: Range
@@ -290,10 +285,15 @@ class UniformAnalysis(Analysis):
         means = self.means(metric, estimator)
         differences = {}
         for first, second in combinations(self.sample.names, 2):
-            gap = difference(means[first].value, means[second].value)
-            differences[first, second] = self.sample.mean(
-                means[first].minus(means[second]), means[first].users, gap
-            )
+            pair = means[first], means[second]
+            gap = difference(pair[0].value, pair[1].value)
+            if estimator == LEARNED:
+                error = self.values.learned_error(metric, first, second, scaled=True)
+                differences[first, second] = UserMean(gap, pair[0].users, error, {})
+            else:
+                differences[first, second] = self.sample.mean(
+                    pair[0].minus(pair[1]), pair[0].users, gap
+                )
         return Paired(metric, estimator, naive, means, differences)
 
     def without_estimates(self, metric: Metric, naive: Mapping[str, UserMean]) -> Paired:
@@ -336,7 +336,7 @@ class UniformAnalysis(Analysis):
         if record and not judgement.sign:
             strength = self._strength(pair, paired, record, notes)
             probability, probability_low = track_record.odds(record, strength)
-            if track_record.is_decided(record, strength):
+            if strength >= record.decided:
                 judgement = judging.with_record(judgement, gap.value, self.request.of_record)
         by_sample = judgement.sign != 0 and judgement.warrant != _confidence.TRACK_RECORD
         is_ahead = probability >= track_record.PRINTED or low > 0 or high < 0
@@ -365,19 +365,26 @@ class UniformAnalysis(Analysis):
         self, pair: Pair, paired: Paired, record: track_record.Record, notes: list[str]
     ) -> float:
         """How clearly, by a record, the leader of a pair is better; missing outside the record."""
-        metric, gap = paired.metric, paired.differences[pair]
-        means = {name: paired.means[name] for name in pair}
-        if outside := track_record.outside(record, self.laws, means, gap.error):
-            first, second = map(shortened, pair)
-            notes.append(f"no track record for {first} and {second} on {metric.name}: {outside}")
+        metric, (first, second) = paired.metric, pair
+        outside = ""
+        for name in pair:
+            share, value = self.sample.share_first(name), paired.means[name].value
+            outside = outside or track_record.beyond(record, share, name, value)
+        if outside or (outside := self._too_alike(pair, paired, record)):
+            names = " and ".join(map(shortened, pair))
+            notes.append(f"no track record for {names} on {metric.name}: {outside}")
             return np.nan
-        first_case, second_case = (
-            Case.of(mean, self.laws[name], metric) for name, mean in means.items()
-        )
-        strength = track_record.strength(
-            first_case, second_case, gap.error, record.centre, record.of_pairs, np.sign(gap.value)
-        )
-        return float(strength)
+        lead = abs(np.log(paired.means[first].value / paired.means[second].value))
+        return float(track_record.strength(lead, self.values.learned_error(metric, first, second)))
+
+    def _too_alike(self, pair: Pair, paired: Paired, record: track_record.Record) -> str:
+        """That users' reported values are more alike than those of the record's pairs, or ""."""
+        first, second = (paired.naive[name] for name in pair)
+        if not first.error * second.error:
+            return ""
+        difference_error = self.sample.mean(first.minus(second), first.users).error
+        joint = first.error**2 + second.error**2 - difference_error**2
+        return track_record.too_alike(record, joint / (2.0 * first.error * second.error))
 
 
 def _distinct(notes: Sequence[str]) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
 from .. import estimators as corrections
+from .. import learned_prior
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.distributions import pmf_table
@@ -15,10 +16,12 @@ from ..protocol import Protocol, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
 
+#: The posterior mean under the prior learned from the benchmark.
+LEARNED = "learned prior"
 #: Corrections fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy")
 #: Names of all corrections.
-ESTIMATORS = (*corrections.NAMES, *FITTED)
+ESTIMATORS = (LEARNED, *corrections.NAMES, *FITTED)
 #: AUC from the Horvitz-Thompson estimates n_above (horvitz1952).
 WEIGHTED = "n_above"
 #: Biases below this share of the largest value are rounding errors.
@@ -51,9 +54,17 @@ class Values:
         self._metrics, self._built = list(metrics), dict[tuple[Metric, Protocol], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
         self._by_fitted = cache(partial(self.fits.bias_variance, gamma=gamma))
+        self.learned = cache(self._learned)
 
     def means(self, metric: Metric, estimator: str) -> dict[str, UserMean]:
         """Estimates of a metric for all recommenders."""
+        if estimator == LEARNED:
+            logarithms, covariance = self.learned(metric)
+            values, errors = np.exp(logarithms), np.sqrt(np.diag(covariance))
+            return {
+                name: UserMean(float(value), self.sample.users[name], float(value * error), {})
+                for name, value, error in zip(self.sample.names, values, errors, strict=True)
+            }
         if estimator == FITTED[0]:
             return self._by_fitted_prior(metric)
         if estimator in FITTED:
@@ -66,6 +77,39 @@ class Values:
             recommender_name: self.sample.mean({recommender_name: row_values}, users)
             for recommender_name, users in self.sample.users.items()
         }
+
+    @cached_property
+    def not_learned(self) -> str:
+        """Why the learned prior is not for the log; empty if it is."""
+        if self.sample.log.shared_negatives:
+            return "all users share their negatives"
+        is_several = int(self.sample.relevant.max()) > 1 or not self.sample.one_row_per_user
+        return "a user has several held-out items" if is_several else ""
+
+    @cached_property
+    def _posterior(self) -> learned_prior.Posterior:
+        sample = self.sample
+        columns = sample.better, sample.tied, sample.negatives, sample.items
+        counts = learned_prior.counted(sample.counts, *columns, sample.replacement)
+        is_bundled = bool(sample.log.exact_values)
+        return learned_prior.fit(counts, learned_prior.learned("movielens" if is_bundled else ""))
+
+    def _learned(self, metric: Metric) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of the estimates by the learned prior, and the covariance of their errors."""
+        return self._posterior.logarithms(metric)
+
+    def learned_error(
+        self, metric: Metric, first: str, second: str, *, scaled: bool = False
+    ) -> float:
+        """The error of the difference of two logarithms by the learned prior.
+
+        Of the values themselves if `scaled`.
+        """
+        logarithms, covariance = self.learned(metric)
+        pair = [self.sample.names.index(name) for name in (first, second)]
+        weights = np.exp(logarithms[pair]) if scaled else np.ones(2)
+        weights[1] *= -1.0
+        return float(np.sqrt(weights @ covariance[np.ix_(pair, pair)] @ weights))
 
     def by_row(self, metric: Metric, estimator: str) -> FloatArray:
         """Values of each kind by an estimator that is not fitted to the log."""

@@ -7,7 +7,7 @@ rests on that bound.
 """
 
 from .._confidence import UNDECIDED
-from ..designs.values import ESTIMATORS, FITTED
+from ..designs.values import ESTIMATORS, FITTED, LEARNED
 from .anchoring import anchors
 from .comparison import compare
 from .estimation import DEFAULT_METRICS, estimate
@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_METRICS",
     "ESTIMATORS",
     "FITTED",
+    "LEARNED",
     "UNDECIDED",
     "anchors",
     "compare",

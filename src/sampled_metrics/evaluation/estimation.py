@@ -57,8 +57,8 @@ def estimate(
     estimator : str, optional
         One of `ESTIMATORS`; by default the one for :ref:`the metric <howto-correction>`.
     gamma : float, optional
-        Weight of the variance in "bias-variance", finite and above 0. By default
-        :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
+        Weight of the variance in "bias-variance", finite and above 0, which is then the default
+        estimator; else :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
     confidence : float
         Of the identification intervals, in (0, 1).
     identification : bool
@@ -76,7 +76,7 @@ def estimate(
         A row for each recommender, metric and group (with `by`), with how many users, and
 
         - reported, estimate: the naive value, and that of the estimator;
-        - standard_error: of the estimate, for users drawn at random; without bias;
+        - standard_error: of the estimate; without bias, except by the learned prior;
         - typical_low, typical_high: the typical range by track record, or missing with a note;
         - possible_low, possible_high: the identification interval;
         - assumption, warrant: what the interval assumes of the true ranks, and why it holds;
@@ -95,7 +95,7 @@ def estimate(
     Examples
     --------
     >>> estimate("bundled", ["recall@10"]).frame["quote"].tolist()
-    ['0.065 (0.049 to 0.115)', '0.085 (0.056 to 0.138)', '0.093 (0.064 to 0.154)']
+    ['0.079 (0.049 to 0.115)', '0.092 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
     """
     request = Request(
         options.checked_metrics(metrics),

@@ -31,9 +31,11 @@ DEFINITIONS = {
     "average over true ranks.",
     "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
     "estimates AUC, and no other exact metric.",
-    "estimate": "By default, by bias-variance with a prior fitted to the log, or by the naive "
-    "metric where it has no bias. Its standard error leaves out its bias; the typical range "
-    "allows for a bias as large as on the benchmark.",
+    "learned prior": "The metric of the true ranks that are likely by the sampled ranks and by a "
+    "prior learned from recommenders with known exact ranks. Its standard error is the error of "
+    "the value, for the log's own users.",
+    "estimate": "By default, by the learned prior, or by the naive metric where it has no bias. "
+    "The standard error of a correction leaves out its bias.",
     "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
     "whose exact metrics are known: the line above the ranges says on which. At most 5% of "
     "evaluations get a range that misses, on average over sources like theirs. That is no promise "

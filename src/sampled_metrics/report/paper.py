@@ -85,6 +85,10 @@ def _estimated(result: Result, labels: str, is_exact: bool) -> list[str]:
     # Beside others it is there by default, and so only where it has no bias.
     if labels == "AUC" if estimator == "naive" else "naive" in estimator:
         lines.append("The naive metric is that of the sampled ranks; here it has no bias.")
+    if "learned prior" in estimator:
+        lines.append(
+            f"The prior was learned from the exact ranks of {benchmark()} (Sampled Metrics)."
+        )
     if "bias-variance" in estimator and "gamma" in settings:
         gamma = f"gamma {settings['gamma']:.3g}"
         lines.append(f"The bias-variance correction (with {gamma}) is from {CORRECTION}.")

@@ -168,14 +168,13 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
             f"{are_for} are for the population that these users were drawn from"
         )
     rows = _of_metric(result.frame, metric_name)
-    negatives = str(result.source.get("negatives", "")).rpartition(",")[0]
     if "typical_low" in rows and rows["typical_low"].notna().any():
         record = result.settings.get("typical")
-        lines.insert(0, f"typical: {record or track_record.typical_promise(negatives)}")
+        lines.insert(0, f"typical: {record or track_record.typical_promise()}")
     for name, part in result.by_metric().items() if isinstance(result, Comparison) else ():
         if part.frame["probability"].notna().any():
             scope = f" for {name}" if "metric" in rows else ""
-            promised = track_record.verdict_promise(metric(name), negatives)
+            promised = track_record.verdict_promise(metric(name))
             lines.append(f"track record{scope}: {promised}")
     return lines
 

@@ -81,7 +81,7 @@ def test_a_track_record_is_about_all_users():
     has_range = estimates["typical_low"].notna()
     assert has_range.groupby(estimates["group"]).all().to_dict() == {
         "all": True, "0": False, "1": False}  # fmt: skip
-    whole = estimate("bundled", ["ndcg@10"]).frame
+    whole = estimate(read_log(bundled, replacement=False), ["ndcg@10"]).frame
     of_all = estimates[estimates["group"] == "all"]
     for name in ("estimate", "standard_error", "typical_low", "typical_high"):
         assert of_all[name].tolist() == whole[name].tolist()

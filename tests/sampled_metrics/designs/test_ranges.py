@@ -131,7 +131,7 @@ def test_an_estimate_outside_its_range_is_not_quoted_and_a_note_says_so():
     # values at such sampled ranks negative.
     population = {"deep": np.full(300, 30), "top": np.tile(np.arange(1, 31), 10)}
     log = drawn(population, 300, 300, 50, np.random.default_rng(5))
-    estimates = evaluation.estimate(log, ["recall@10"])
+    estimates = evaluation.estimate(log, ["recall@10"], estimator="bias-variance, fitted prior")
     deep, top = estimates.frame.itertuples()
     assert deep.estimate < deep.possible_low
     assert deep.quote == _printed_ranges.written(deep.possible_low, deep.possible_high)

@@ -38,8 +38,8 @@ def test_a_paragraph_states_the_evaluation_and_its_warrants(estimates):
         "We evaluated X, Y and Z on 6,040 users.",
         "among 100 distinct negatives, drawn uniformly from the 1,393 to 3,687 candidates",
         "We estimated NDCG@10 and AUC on all candidates; "
-        "estimator: bias-variance, fitted prior (NDCG@10); naive (AUC).",
-        "(with gamma 0.0129) is from Krichene and Rendle",
+        "estimator: learned prior (NDCG@10); naive (AUC).",
+        f"The prior was learned from the exact ranks of {benchmark()} (Sampled Metrics).",
         "The 95% intervals are valid with any number of users, for NDCG@10, if deeper ranks have",
         "; valid with any number of users, for AUC, whatever the ranks.",
         "The typical ranges are a track record, calibrated on the benchmark of Sampled Metrics: "
