@@ -161,7 +161,7 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
             "first documents of the whole corpus; compare takes those of a sub-corpus"
         )
     names = "n_items n_negatives replacement anchors confidence progress qrels margin"
-    options = _given(arguments, names)
+    options = _given(arguments, f"{names} queries_are_documents")
     verdict, comparison = gate(
         _source(arguments.old, arguments),
         _source(arguments.new, arguments),
@@ -261,14 +261,15 @@ def _opened(
     arguments: argparse.Namespace, files: OutputFiles
 ) -> tuple[Any, Path | None, Path | None]:
     """The log and the paths of table and page, checked before any work."""
+    from .designs.options import checked_metrics
     from .log.sources import files as files_of
-    from .metrics import metric
 
     names = getattr(arguments, "metrics", None) or arguments.metric
-    for name in [names] if isinstance(names, str) else names:
-        metric(name)
     names_of_runs = ("qrels", "corpus_size", "of_all", "queries_are_documents")
     is_run = any(getattr(arguments, name, None) for name in names_of_runs)
+    is_log = is_run or arguments.first_rank is not None or arguments.replacement is not None
+    is_log = is_log or arguments.command == "plan"
+    metrics = checked_metrics(names, None if is_log else arguments.log)
     log_files = files_of(arguments.log, any_suffix=is_run)
     inputs = [] if log_files is None else log_files.paths
     table_path, page_path = _table(arguments, files, inputs), None
@@ -279,12 +280,10 @@ def _opened(
         import_figures()
     if is_run:
         return _run(arguments), table_path, page_path
-    is_log = arguments.first_rank is not None or arguments.replacement is not None
-    if arguments.command != "plan" and not is_log:
-        from .designs.options import checked_metrics
+    if not is_log:
         from .log.query_values import query_values
 
-        values = query_values(arguments.log, checked_metrics(names))
+        values = query_values(arguments.log, metrics)
         if values is not None:
             return values, table_path, page_path
     return _log(arguments), table_path, page_path

@@ -91,6 +91,7 @@ def gate_options(add: partial[None]) -> None:
     _metric_option(add)
     add("--qrels FILE", "relevance judgements of TREC or BEIR: OLD and NEW are TREC runs")
     _of_all_option(add)
+    _documents_option(add)
     add("--margin P", "pass if NEW is no worse than OLD by more than this; default: only if better")
     add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
         "column of this name")
@@ -178,8 +179,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "for each query, one sub-corpus of the relevant documents and a sample of the others")
         add("--corpus-size N...", "documents of the whole corpus; needed beside --qrels; estimate "
             "takes several sizes, and shows how a metric falls as the corpus grows")
-        add("--queries-are-documents", "queries are documents of the corpus, as in ArguAna and "
-            "Quora, and none is its own candidate", action=argparse.BooleanOptionalAction)
+        _documents_option(add)
         _of_all_option(add)
         add("--n-items N", "candidates of each user, the relevant items included, if the log has "
             "no column of this name")
@@ -191,6 +191,11 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     _output_options(
         add, "probability of the right verdict to reach" if plan else "of intervals and verdicts")
     add("--report HTML", "also write a page with tables, figures and verdicts")
+
+
+def _documents_option(add: partial[None]) -> None:
+    add("--queries-are-documents", "queries are documents of the corpus, as in ArguAna and Quora, "
+        "and none is its own candidate", action=argparse.BooleanOptionalAction)
 
 
 def _of_all_option(add: partial[None]) -> None:

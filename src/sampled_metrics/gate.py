@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._confidence import LARGE_SAMPLE, THEOREM, UNDECIDED
+from ._confidence import LARGE_SAMPLE, NONE, THEOREM, UNDECIDED, promise
 from ._validate import as_written
 from .evaluation.comparison import compare
 from .log.columns import meaning
@@ -29,6 +30,7 @@ def gate(
     metric: str,
     *,
     qrels: str | Path | None = None,
+    queries_are_documents: bool | None = None,
     margin: float | None = None,
     **options: Any,
 ) -> tuple[str, Comparison]:
@@ -43,6 +45,8 @@ def gate(
     metric : str
     qrels : str or Path, optional
         Relevance judgements, as for :func:`~sampled_metrics.readers.trec`.
+    queries_are_documents : bool, optional
+        Whether the document with a query's own id is the query, and no candidate.
     margin : float, optional
         In [0, 1): ask whether the new version is no worse by more than this.
     **options
@@ -72,12 +76,14 @@ def gate(
     """
     if margin is not None and not (isinstance(margin, numbers.Real) and 0 <= margin < 1):
         raise ValueError(f"margin must be a number in [0, 1), got {as_written(margin)}")
-    comparison = compare(_log(old, new, metric, qrels, options), metric, **options)
+    comparison = compare(
+        _log(old, new, metric, (qrels, queries_are_documents), options), metric, **options
+    )
     if len(comparison.frame) > 1:  # data sets, of which the first row is the mean
         comparison = replace(comparison, frame=comparison.frame.iloc[:1])
     row = comparison.frame.iloc[0]
     if margin is not None:
-        verdict, note = _within(row, float(margin))
+        verdict, note = _within(row, float(margin), comparison.settings)
         return verdict, replace(comparison, notes=(note, *comparison.notes))
     winner = str(row["verdict"]).partition(" ")[0]
     if row["verdict"] != UNDECIDED and row["warrant"] in (THEOREM, LARGE_SAMPLE):
@@ -87,20 +93,25 @@ def gate(
     return UNDECIDED, comparison
 
 
-def _within(row: pd.Series, margin: float) -> tuple[str, str]:
+def _within(row: pd.Series, margin: float, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Whether the new version is worse by more than a margin, by either interval; and a note."""
     sign = 1.0 if row["first"] == "new" else -1.0
-    verdict, ground = UNDECIDED, ""
+    verdict, ground, assumption = UNDECIDED, "", row["assumption"]
+    if not assumption and settings["assumed"].conditions:
+        assumption = "; ".join(map(str, settings["assumed"].conditions))
     for kind, warrant in (("student", LARGE_SAMPLE), ("possible", THEOREM)):
         low, high = sorted(sign * row[f"{kind}_{end}"] for end in ("low", "high"))
         if low > -margin or high < -margin:
-            verdict, ground = ("no worse" if low > -margin else "worse"), f" ({warrant})"
+            verdict = "no worse" if low > -margin else "worse"
+            ground = f" ({promise(assumption or NONE, warrant, settings['confidence'])})"
     if verdict == UNDECIDED:
         return verdict, f"whether new is worse than old by more than {margin:g} is undecided"
     return verdict, f"new is {verdict} than old by more than {margin:g}{ground}"
 
 
-def _log(old: Any, new: Any, metric: str, qrels: Any, options: dict[str, Any]) -> Any:
+def _log(
+    old: Any, new: Any, metric: str, judged: tuple[Any, bool | None], options: dict[str, Any]
+) -> Any:
     """The log of both versions, or their lists or values; takes what it reads from `options`."""
     import pandas as pd
 
@@ -111,10 +122,10 @@ def _log(old: Any, new: Any, metric: str, qrels: Any, options: dict[str, Any]) -
     sizes = {
         key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement", "anchors")
     }
-    if qrels is not None:
+    if judged[0] is not None:
         from .readers.trec import versions
 
-        return versions({"old": old, "new": new}, qrels)
+        return versions({"old": old, "new": new}, *judged)
     frames = [_one(source, name) for name, source in (("old", old), ("new", new))]
     names = [set(frame.columns) for frame in frames]
     if names[0] != names[1]:
@@ -122,7 +133,7 @@ def _log(old: Any, new: Any, metric: str, qrels: Any, options: dict[str, Any]) -
         raise ValueError(f"the new log must have the columns of the old one; differing: {only}")
     both = pd.concat(frames, ignore_index=True)
     if all(size is None for size in sizes.values()):
-        values = query_values(both, checked_metrics(metric))
+        values = query_values(both, checked_metrics(metric, both))
         if values is not None:
             return values
     return read_log(both, **sizes)

@@ -520,6 +520,31 @@ def metric(name: str | Metric) -> Metric:
     return _named(name)
 
 
+class OtherMetric(Metric):
+    """A metric that a table of values by query names, and nothing here computes.
+
+    >>> OtherMetric("faithfulness").label
+    'faithfulness'
+    """
+
+    linear = False
+
+    def __post_init__(self) -> None:
+        """Any name is one."""
+
+    @property
+    def label(self) -> str:
+        return self.kind
+
+
+def shown(name: str) -> Metric:
+    """The metric of a result, whose name need not be declared."""
+    try:
+        return metric(name)
+    except ValueError:
+        return OtherMetric(name)
+
+
 @lru_cache(maxsize=256)
 def _named(name: str) -> Metric:
     """:func:`metric` of a string, cached."""

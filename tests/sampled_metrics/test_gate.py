@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import compare, read_log
+from sampled_metrics import Protocol, compare, read_log
 from sampled_metrics.cli import main
 from sampled_metrics.example import write_example
 from sampled_metrics.gate import gate
@@ -84,6 +84,16 @@ def test_values_by_query_with_and_without_a_margin(shift, margin, status, tmp_pa
     assert main(command + ([] if margin is None else ["--margin", str(margin)])) == status
 
 
+def test_a_margin_names_its_assumption():
+    true = np.random.default_rng(2).geometric(0.01, 2_000).clip(max=1_000)
+    old = pd.DataFrame({"user": range(2_000), "rank": Protocol(1_000, 100).draw(true, 1)})
+    sizes = {"n_items": 1_000, "n_negatives": 100, "replacement": True}
+    for metric, condition in (("auc", "whatever the ranks"), ("hit@10", "if deeper ranks have")):
+        verdict, comparison = gate(old, old.copy(), metric, margin=0.9, **sizes)
+        assert verdict == "no worse"
+        assert condition in comparison.notes[0]
+
+
 def test_runs_over_the_whole_corpus(tmp_path):
     """The new run lists every relevant document, the old one none: recall@3 rises from 0 to 1."""
     for name, found in (("old", "x"), ("new", "gold")):
@@ -97,6 +107,13 @@ def test_runs_over_the_whole_corpus(tmp_path):
     assert main(["gate", *files, *options, "--of-all"]) == 0
     assert main(["gate", *files[::-1], *options, "--of-all"]) == 1
     assert main(["gate", *files, *options]) == 2
+    # The document with a query's own id comes first: without it the relevant one does.
+    for name, found in (("old", "x"), ("new", "gold")):
+        lines = [f"q{q} Q0 q{q} 1 9.0 {name}\nq{q} Q0 {found}{q} 2 1.0 {name}\n" for q in range(40)]
+        (tmp_path / name).write_text("".join(lines))
+    options[-1] = "recall@1"
+    assert main(["gate", *files, *options, "--of-all"]) == 2
+    assert main(["gate", *files, *options, "--of-all", "--queries-are-documents"]) == 0
 
 
 @pytest.mark.parametrize(

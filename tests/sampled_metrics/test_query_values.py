@@ -9,6 +9,7 @@ import pytest
 
 import sampled_metrics as sm
 from sampled_metrics import readers
+from sampled_metrics.gate import gate
 from sampled_metrics.log.query_values import query_values
 
 QUERIES, DEPTH = 40, 10
@@ -100,6 +101,44 @@ def test_tables_of_values_in_three_forms(tmp_path):
         assert row["standard_error"] == pytest.approx(np.std(old - new, ddof=1) / 300**0.5)
         assert (row["verdict"], row["warrant"]) == ("new beats old", "theorem")
         assert row["possible_low"] < row["estimate"] < row["possible_high"]
+
+
+@pytest.fixture
+def judged():
+    """What Ragas writes for two systems: a row for each question, a column for each metric."""
+    rng = np.random.default_rng(5)
+    return [
+        pd.DataFrame({"user_input": [f"why {q}?" for q in range(60)], "response": "x",
+                      "context_recall": rng.beta(2, 2, 60), "faithfulness": rng.beta(a, 2, 60)})
+        for a in (1, 5)
+    ]  # fmt: skip
+
+
+def test_values_may_be_of_metrics_that_are_not_declared(judged, tmp_path):
+    old, new = judged
+    for name, frame in zip(("old", "new"), judged, strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    verdict, gated = gate(tmp_path / "old.csv", tmp_path / "new.csv", "faithfulness")
+    both = pd.concat([old.assign(system="old"), new.assign(system="new")])
+    wide = pd.DataFrame({"query": range(60), "old": old["faithfulness"],
+                         "new": new["faithfulness"]})  # fmt: skip
+    long = both.melt(["user_input", "system"], ["faithfulness", "context_recall"], "metric")
+    for table in (both, wide, long):
+        compared = sm.compare(table, "faithfulness")
+        assert compared.sentences[0].startswith("new beats old on faithfulness (95% confidence")
+        assert abs(compared.frame["estimate"].item()) == pytest.approx(
+            (new["faithfulness"] - old["faithfulness"]).mean()
+        )
+    assert verdict == "better"
+    assert gated.frame["verdict"].tolist() == ["new beats old"]
+    names = ["faithfulness", "context_recall"]
+    estimates = sm.estimate(old, names)
+    assert estimates.frame["reported"].tolist() == pytest.approx(old[names].mean().tolist())
+    assert "faithfulness" in estimates.to_html()
+    with pytest.raises(ValueError, match="got faith and there faithfulness, context_recall"):
+        sm.compare(long, "faith")
+    with pytest.raises(ValueError, match="did you mean 'ndcg'"):
+        sm.compare(wide, "nddg@10")
 
 
 def test_mean_of_data_sets_counts_each_the_same():

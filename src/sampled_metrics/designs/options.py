@@ -13,7 +13,7 @@ import numpy as np
 from .. import estimators as corrections
 from .._validate import as_written
 from ..log.compact import Log
-from ..log.query_values import QueryValues, query_values
+from ..log.query_values import QueryValues, named, query_values
 from ..log.read import read_log
 from ..log.sub_corpus import SubCorpus
 from ..metrics import Metric, recall_depth
@@ -54,12 +54,18 @@ def opened(
     return log
 
 
-def checked_metrics(metrics: str | Metric | Sequence[str | Metric]) -> list[Metric]:
+def checked_metrics(
+    metrics: str | Metric | Sequence[str | Metric], source: object = None
+) -> list[Metric]:
+    """Metrics by their names, among which may be those of a table of values by query."""
     if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
         metrics = [metrics]
-    parsed_metrics = dict.fromkeys(
-        metric if isinstance(metric, Metric) else parsed(metric) for metric in metrics
-    )
+    parsed_metrics = dict[Metric, None]()
+    for metric in metrics:
+        try:
+            parsed_metrics[parsed(metric)] = None
+        except ValueError as problem:
+            parsed_metrics[named(metric, source, problem)] = None
     if not parsed_metrics:
         raise ValueError("metrics must hold one metric or more, got none")
     return list(parsed_metrics)

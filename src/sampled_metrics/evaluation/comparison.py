@@ -90,7 +90,7 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'undecided'})
     """
-    metrics = options.checked_metrics(metric)
+    metrics = options.checked_metrics(metric, log)
     requests = [
         Request([each], gamma, checked_confidence(confidence), assumption, estimator=estimator)
         for each in metrics

@@ -98,7 +98,7 @@ def estimate(
     ['0.079 (0.049 to 0.115)', '0.092 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
     """
     request = Request(
-        options.checked_metrics(metrics),
+        options.checked_metrics(metrics, log),
         gamma,
         checked_confidence(confidence),
         assumption,

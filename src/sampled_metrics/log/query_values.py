@@ -7,14 +7,16 @@ that document at the end and the value with it right after the list.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from .._validate import FloatArray, IntArray, as_written, shortened
-from ..metrics import Metric, factors
+from ..metrics import Metric, OtherMetric, factors
 from ..metrics import metric as parsed
 from .columns import listed, meaning
 from .sources import files, loaded
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Names of a column of data sets, and of a column that names the metric of each value.
 _DATASETS, _LONG = {"dataset", "task", "task_name"}, {"metric", "measure"}
+#: Names of a column of queries in Ragas and deepeval.
+_QUESTIONS = ["user_input", "question", "input"]
 _POOLED = (
     "most lists end with their last relevant document: if judged documents alone were listed, "
     "the whole corpus has others above them, and the values are too high"
@@ -267,6 +271,24 @@ def _look_pooled(
     return bool(np.mean(ends) > 0.5)
 
 
+def named(name: object, source: Any, problem: ValueError) -> Metric:
+    """The metric that a table of values by query has under a name that is not declared.
+
+    A table with a column for each system may be of any metric, unless the name looks misspelt.
+    """
+    if isinstance(source, QueryValues):
+        is_known = bool({name, ""} & {*source.values})
+    else:
+        names = [*source.columns] if hasattr(source, "columns") else _columns_of(source)
+        is_long = bool(_LONG & {str(column).lower() for column in names})
+        is_known = isinstance(name, str) and _may_be_values(names, {name}) and (
+            is_long or name in names or not re.search("did you mean|cut-off", str(problem))
+        )  # fmt: skip
+    if not is_known:
+        raise problem
+    return OtherMetric(str(name))
+
+
 def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
     """The values of a table by query, or None if the source is another table.
 
@@ -277,24 +299,28 @@ def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
     if not _may_be_values(names, {metric.name for metric in metrics}):
         return None
     frame, place = loaded(source, "the table")
-    tables = _tables(frame.rename(columns={name: _role(name) for name in names}), metrics, place)
-    has_datasets = any(_role(name) == "dataset" for name in names)
+    roles = _roles(names)
+    tables = _tables(frame.rename(columns=roles), metrics, place)
+    has_datasets = "dataset" in roles.values()
     return None if _are_counts(tables) else _of_tables(tables, has_datasets, place)
 
 
 def _may_be_values(names: Sequence[Any], asked: set[str]) -> bool:
     """Whether a table with these columns is one by query, and no log."""
-    meanings = [meaning(name) for name in names]
+    meanings = [
+        "user" if role == "query" else meaning(name) for name, role in _roles(names).items()
+    ]
     is_log = "hit" in names or {*meanings} - {"user", "recommender", None}
     if meanings.count("user") != 1 or is_log:
         return False
-    is_long = bool(_LONG & {str(name).lower() for name in names} or asked & {*_metrics_of(names)})
+    of_asked = asked & {*_metrics_of(names, asked)}
+    is_long = bool(_LONG & {str(name).lower() for name in names} or of_asked)
     return is_long or ("recommender" not in meanings and len(asked) == 1)
 
 
-def _metrics_of(names: Iterable[Any]) -> dict[str, Any]:
-    """The columns that are called like metrics, by the name of the metric."""
-    return {name: column for column in names if (name := _metric_name(column)) is not None}
+def _metrics_of(names: Iterable[Any], asked: set[str]) -> dict[str, Any]:
+    """The columns that are called like metrics, or as asked, by the name of the metric."""
+    return {name: column for column in names if (name := _metric_name(column, asked)) is not None}
 
 
 def _tables(
@@ -302,20 +328,23 @@ def _tables(
 ) -> Mapping[str, pd.DataFrame]:
     """A table of queries by systems for each metric."""
     key = [name for name in ("dataset", "query") if name in frame]
+    asked = {metric.name for metric in metrics}
     if _LONG & {str(name).lower() for name in frame}:
-        return _of_long(frame, key, place)
-    by_metric = _metrics_of(frame.columns)
-    if {metric.name for metric in metrics} & {*by_metric}:
+        return _of_long(frame, key, place, asked)
+    by_metric = _metrics_of(frame.columns, asked)
+    if asked & {*by_metric}:
         return {name: _by_system(frame, key, column, place) for name, column in by_metric.items()}
     _refuse_twice(frame, key, place)
     return {"": frame.set_index(key).select_dtypes("number")}
 
 
-def _role(name: object) -> object:
-    """What a column is called here."""
-    if str(name).lower() in _DATASETS:
-        return "dataset"
-    return {"user": "query", "recommender": "system"}.get(meaning(name) or "", name)
+def _roles(names: Sequence[Any]) -> dict[Any, Any]:
+    """What columns are called here; a question is a query that has no other column."""
+    roles = {"user": "query", "recommender": "system"}
+    is_asked = not any(meaning(name) == "user" for name in names)
+    by_name = dict.fromkeys(_DATASETS, "dataset") | dict.fromkeys(is_asked * _QUESTIONS, "query")
+    return {name: by_name.get(str(name).lower(), roles.get(meaning(name) or "", name))
+            for name in names}  # fmt: skip
 
 
 def _are_counts(tables: Mapping[str, pd.DataFrame]) -> bool:
@@ -325,7 +354,9 @@ def _are_counts(tables: Mapping[str, pd.DataFrame]) -> bool:
     return "" in tables and (numbers.size == 0 or (is_whole and numbers.max() > 1))
 
 
-def _of_long(frame: pd.DataFrame, key: list[str], place: str) -> dict[str, pd.DataFrame]:
+def _of_long(
+    frame: pd.DataFrame, key: list[str], place: str, asked: set[str]
+) -> dict[str, pd.DataFrame]:
     """A table of queries by systems for each metric that a column names."""
     column, value = (
         next((name for name in frame if str(name).lower() in choices), None)
@@ -333,7 +364,12 @@ def _of_long(frame: pd.DataFrame, key: list[str], place: str) -> dict[str, pd.Da
     )
     if value is None:
         raise ValueError(f"{place} must have a column value, got {listed(frame.columns)}")
-    metric_names = frame[column].map(_metric_name)
+    metric_names = frame[column].map(partial(_metric_name, asked=asked))
+    if asked - {*metric_names}:
+        raise ValueError(
+            f"metric must be one of {place}, got {', '.join(sorted(asked - {*metric_names}))} and "
+            f"there {listed(frame[column].unique())}"
+        )
     return {
         name: _by_system(frame[metric_names == name], key, value, place)
         for name in metric_names.dropna().unique()
@@ -349,8 +385,10 @@ def _columns_of(source: Any) -> list[Any]:
         return [*table.columns]
 
 
-def _metric_name(name: object) -> str | None:
-    """The name of a metric as we write it, if a column's name is one."""
+def _metric_name(name: object, asked: set[str]) -> str | None:
+    """The name of a metric as we write it, if a column's name is one, or one that is asked for."""
+    if name in asked:
+        return str(name)
     try:
         return parsed(str(name)).name
     except ValueError:

@@ -144,7 +144,9 @@ def trec(
     return sub_corpus(rows, judged, corpus_size, kept, source, queries_are_documents)
 
 
-def versions(runs: Mapping[str, str | Path], qrels: str | Path) -> TopLists:
+def versions(
+    runs: Mapping[str, str | Path], qrels: str | Path, queries_are_documents: bool | None = None
+) -> TopLists:
     """Runs of one system each over the whole corpus, under the names that they are given here."""
     import pandas as pd
 
@@ -157,7 +159,9 @@ def versions(runs: Mapping[str, str | Path], qrels: str | Path) -> TopLists:
         rows["score"] = real_column(rows, "score", source)
         tables.append(rows.astype({"user": str, "item": str}).assign(recommender=name))
     judged = _judged(qrels).astype({"user": str, "item": str}).rename(columns=QUERY)
-    return top_lists(pd.concat(tables, ignore_index=True).rename(columns=QUERY), judged, "the runs")
+    rows = pd.concat(tables, ignore_index=True).rename(columns=QUERY)
+    rows, judged = without_own(rows, judged, queries_are_documents, "the runs")
+    return top_lists(rows, judged, "the runs")
 
 
 def _judged(qrels: str | Path) -> pd.DataFrame:

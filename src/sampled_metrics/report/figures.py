@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from .._validate import as_written, printable, unimported
-from ..metrics import metric
+from ..metrics import shown as metric
 from ..results import Audit, Comparison, Estimates, Plan, Published, Result
 
 if TYPE_CHECKING:
@@ -193,10 +193,10 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
     possible: dict[str, tuple[float, float]] = {}
     for row in rows.to_dict("records"):
         name = labels[row["recommender"]]
-        value, error = row["estimate"], row["standard_error"]
-        if not np.isnan(row["reported"]):
+        value, error = row.get("estimate", row["reported"]), row["standard_error"]
+        if "estimate" in row and not np.isnan(row["reported"]):
             values[name]["reported"] = row["reported"], np.nan, np.nan
-        ends = row["typical_low"], row["typical_high"]
+        ends = row.get("typical_low", np.nan), row.get("typical_high", np.nan)
         if np.isnan(ends[0]):
             ends = value - error, value + error
         values[name]["estimate"] = value, *ends

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .._confidence import UNDECIDED
 from ..designs.track_record import benchmark
-from ..metrics import metric
+from ..metrics import shown as metric
 from ..results import Comparison, Estimates, Plan, Result
 from .figures import comparison_panel, estimates_panel, image
 from .text import made_with, pair_name, text

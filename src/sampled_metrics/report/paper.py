@@ -10,7 +10,7 @@ import pandas as pd
 from .._confidence import LARGE_SAMPLE, THEOREM
 from .._validate import printable
 from ..designs.track_record import benchmark
-from ..metrics import metric
+from ..metrics import shown as metric
 from ..results import Comparison, Estimates, Result
 from .text import assuming, cells_of, confidence_of, grounds_of, is_number, shown
 

@@ -32,7 +32,8 @@ from .._files import FORMATS
 from .._validate import as_written, printable
 from ..bounds.assumption import FEWER_USERS
 from ..designs import track_record
-from ..metrics import DEPTH_ERRORS, Metric, metric
+from ..metrics import DEPTH_ERRORS, Metric
+from ..metrics import shown as metric
 from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Result
 from .paragraphs import paragraphs
 
