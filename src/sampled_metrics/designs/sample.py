@@ -22,6 +22,8 @@ from ..protocol import Protocol
 _ROUNDING = 1e-13
 #: Among fewer negatives all users may be first or last.
 _FEW_NEGATIVES = 9
+#: With fewer users first and last ranks alone are no sign of it.
+_FEW_USERS = 20
 #: Error rate of each test for optional stopping.
 _STOPPED = 1e-6
 
@@ -116,8 +118,12 @@ class Sample:
 
     def check_ranks(self) -> None:
         """Refuse hits and misses that were written as first and last ranks."""
-        above, m = np.unique(self.better + self.tied), int(self.negatives.max())
-        if m >= _FEW_NEGATIVES and above.tolist() == [0, m] and not self.tied.any():
+        above, m = self.better + self.tied, int(self.negatives.max())
+        is_long = m >= _FEW_NEGATIVES and max(self.users.values()) >= _FEW_USERS
+        is_hit_or_miss = all(
+            np.unique(above[users > 0]).tolist() == [0, m] for users in self.counts.values()
+        )
+        if is_long and is_hit_or_miss and not self.tied.any():
             raise ValueError(
                 f"rank must hold ranks, got 1 and {m + 1} alone, as if hits and misses were "
                 "written as the first and the last rank: give a column hit instead"
