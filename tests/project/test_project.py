@@ -172,8 +172,8 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 16_250, "src/sampled_book": 14_600, "tests": 23_170,
-          "benchmarks": 1_125}  # fmt: skip
+BUDGET = {"src/sampled_metrics": 16_250, "src/sampled_book": 14_190, "tests": 22_820,
+          "benchmarks": 1_000}  # fmt: skip
 
 
 def lines_of_code(text):

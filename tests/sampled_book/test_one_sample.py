@@ -1,12 +1,11 @@
 """One sample of documents for all queries, against enumeration."""
 
 import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from sampled_book.data import retrieval
 from sampled_book.experiments import one_sample
@@ -22,8 +21,6 @@ def test_covariances_are_those_of_all_samples(sets, m):
     samples = [set(sample) for sample in itertools.combinations(range(6), m)]
     x = np.array([[len(first & s), len(second & s)] for s in samples])
     sizes = len(first), len(second), len(first & second)
-    expected = np.cov(x.T, bias=True)[0, 1]
-    assert one_sample.covariance(*sizes, 6, m) == pytest.approx(expected)
     values = np.array([1.0, 0.4, 0.3, 0.1])
     expected = np.cov(values[x].T, bias=True)[0, 1]
     assert one_sample.covariance_of_values(values, sizes, 6, m) == pytest.approx(expected)
@@ -156,124 +153,3 @@ def test_a_hub_outside_the_sample_leaves_no_trace():
     table = one_sample.coverage_table(1_000, 100, (0.3, 0.6, 0.9))
     assert table["hub"].to_numpy() == pytest.approx(table["share"].to_numpy(), abs=0.02)
     assert (table["none"] > 0.9).all()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_block_moves_the_mean_by_no_more_than_the_proof_says(seed):
-    rng, n, size, n_blocks = np.random.default_rng(seed), 6, 2, 2
-    values = {s: float(rng.integers(2)) for s in itertools.combinations(range(n), size)}
-    given = []
-    for first, value in values.items():
-        rest = [d for d in range(n) if d not in first]
-        later = np.mean([values[s] for s in itertools.combinations(rest, size)])
-        given.append((value + later) / n_blocks)
-    bound = (1 + size * size * n_blocks / n) / n_blocks
-    assert max(given) - min(given) <= bound
-    root = math.sqrt(math.log(2 / 0.05) / (2 * n_blocks))
-    width = one_sample.block_half_width(n, size * n_blocks, size)
-    assert width == pytest.approx(n_blocks * bound * root)
-
-
-@pytest.mark.parametrize("size", [1, 7, 80, 500])
-def test_values_at_the_top_have_at_least_ndcg_as_expectation(size):
-    n = 1_000
-    first, other = one_sample._top_values(n, size)
-    for b in range(40):
-        none_above = math.comb(n - b, size) / math.comb(n, size)
-        exact = 1 / math.log2(b + 2) if b < 10 else 0
-        assert none_above * first + (1 - none_above) * other >= exact - 1e-12
-
-
-def test_the_first_proved_rank_is_where_the_bound_falls_below_one():
-    row = one_sample.block_table(2_000, (4,)).iloc[0]
-    rank = int(row["Upper bound below 1 from rank"].replace(",", ""))
-    assert one_sample.block_bounds(2_000, 500, rank - 1)["bound"] < 1
-    assert one_sample.block_bounds(2_000, 500, rank - 2)["bound"] >= 1
-    assert row["Lower bound above 0"] == "never"
-
-
-@pytest.mark.parametrize("size", [2, 5])
-def test_no_values_have_a_larger_lower_bound_than_the_room(size):
-    """The largest expectation that values within [-1, 0] + a can have, by linear programming."""
-    n = 60
-    x = np.arange(size + 1)
-    pmf = np.array([stats.hypergeom.pmf(x, n, b, size) for b in range(n + 1)])
-    exact = np.array([1 / math.log2(b + 2) if b < 10 else 0 for b in range(n + 1)])
-    for b in range(n + 1):
-        # Unknowns: the values, and the least of them; the range is 1.
-        columns = [np.append(pmf[row], 0) for row in range(n + 1)]
-        within = [np.append(np.eye(size + 1)[i], -1) for i in x]
-        within += [-row for row in within]
-        limits = [*exact, *[1] * (size + 1), *[0] * (size + 1)]
-        found = optimize.linprog(
-            -np.append(pmf[b], 0), A_ub=[*columns, *within], b_ub=limits, bounds=(None, None)
-        )
-        assert found.success
-        assert -found.fun <= 1 - stats.hypergeom.pmf(0, n, 10, size) + 1e-9
-
-
-def slow_inferred_ap(marks):
-    """The expectation of the random experiment that defines AP, with shares of judged documents."""
-    precisions = []
-    for k, mark in enumerate(marks, start=1):
-        if mark != 1:
-            continue
-        above = marks[: k - 1]
-        judged = [other for other in above if other >= 0]
-        if not above:
-            precisions.append(1.0)
-            continue
-        share = (sum(judged) + 1e-5) / (len(judged) + 2e-5)
-        in_pool = sum(other != -2 for other in above) / len(above)
-        precisions.append(1 / k + (k - 1) / k * in_pool * share)
-    return sum(precisions) / len(precisions)
-
-
-def test_inferred_ap_is_that_of_its_definition_for_all_short_lists():
-    for marks in itertools.product([1, 0, -1, -2], repeat=6):
-        if 1 in marks:
-            assert one_sample.inferred_ap(marks) == pytest.approx(slow_inferred_ap(marks))
-
-
-def test_inferred_ap_with_all_judgements_is_ap_and_without_bias_at_the_second_relevant_document():
-    assert one_sample.inferred_ap([0, 1, 1, 0, 1]) == pytest.approx(
-        (1 / 2 + 2 / 3 + 3 / 5) / 3, abs=1e-4
-    )
-    # The document at rank 5 is judged, and so are two of the four above: all samples.
-    whole, found = [1, 0, 0, 0], []
-    for sample in itertools.combinations(range(4), 2):
-        marks = [mark if i in sample else -1 for i, mark in enumerate(whole)]
-        precision = one_sample.inferred_ap([*marks, 1]) * (1 + (1 in marks)) - (1 in marks)
-        found.append(precision)
-    assert np.mean(found) == pytest.approx(2 / 5, abs=1e-4)
-
-
-def test_partial_estimates_are_exact_with_all_documents_and_those_of_the_whole_list():
-    rng = np.random.default_rng(4)
-    relevant = [np.array([3, 11, 20]), np.array([7])]
-    orders = [rng.permutation(30) for _ in relevant]
-    places = [retrieval.places_of(*pair) for pair in zip(orders, relevant, strict=True)]
-    runs = retrieval.Runs(("a",), np.array([places]), np.zeros((1, 2, 1)), relevant)
-    found = one_sample.partial(runs, 30, 1, 0)
-    for values in (found.inferred, found.reported, found.corrected):
-        assert values[0] == pytest.approx(found.exact, abs=0.01)
-    assert found.reported[0] == pytest.approx(found.exact)
-    table = one_sample.partial_table({30: found})
-    assert table.loc[0, "Sub-corpus, reported"] == f"{found.exact.mean():.3f} ± 0.000"
-    judged = np.array([3, 20, 1, 2, 5, 8, 13, 21, 29])
-    rank = np.flatnonzero(np.isin(orders[0], relevant[0])) + 1
-    marks = [(int(d in relevant[0]) if d in judged else -1) for d in orders[0]]
-    ours = one_sample._judged_ap(places[0], relevant[0], rank, judged)
-    assert ours == pytest.approx(one_sample.inferred_ap(marks))
-    assert np.isnan(one_sample._judged_ap(places[0], relevant[0], rank, np.array([1, 2])))
-
-
-def test_the_expected_divisor_takes_the_bias_of_the_number_of_judged_documents():
-    places = np.array([0, 1, 1, 1, 1, 2, 2])  # relevant: documents 0, 4 and 6
-    relevant, rank = np.array([0, 4, 6]), np.array([1, 5, 7])
-    exact = (1 + 2 / 5 + 3 / 7) / 3
-    samples = [np.array(s) for s in itertools.combinations(range(7), 5)]
-    inferred = [one_sample._judged_ap(places, relevant, rank, s) for s in samples]
-    judged = [np.isin(relevant, s).sum() / (3 * 5 / 7) for s in samples]
-    assert np.mean(np.multiply(inferred, judged)) == pytest.approx(exact, abs=1e-4)
-    assert abs(np.mean(inferred) - exact) > 0.001

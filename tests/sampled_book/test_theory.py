@@ -17,7 +17,6 @@ from scipy.stats import chisquare
 from sampled_book.experiments.theory import (
     HANDFUL,
     Standing,
-    choose_gamma,
     counterexample,
     draw_ranks,
     draw_set,
@@ -35,7 +34,6 @@ from sampled_metrics import Protocol, RelevantSets, metric
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import (
     bias_variance,
-    default_gamma,
     least_bias,
     monotone,
     naive,
@@ -245,34 +243,6 @@ def test_observed_ranks_as_a_prior() -> None:
     assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
 
 
-def test_gamma_for_many_users_is_smaller() -> None:
-    protocol, ranks = Protocol(3_541, 100), [1, 4, 30, 200, 900]
-    sizes = (1, 100, 100_000)
-    chosen = [choose_gamma(metric("recall@10"), protocol, users, ranks) for users in sizes]
-    assert chosen[0] > chosen[1] > chosen[2]
-    share = np.full(5, 0.2)
-
-    def error(gamma: float, users: int) -> float:
-        e = bias_variance(metric("recall@10"), protocol, gamma)
-        return float((share @ e.bias(ranks)) ** 2 + share @ e.variance(ranks) / users)
-
-    trial = 10.0 ** np.linspace(-8, 0, 100)
-    for gamma, users in zip(chosen, sizes, strict=True):
-        assert error(gamma, users) <= min(error(g, users) for g in trial) * (1 + 1e-4)
-    assert choose_gamma(metric("ap"), protocol, 400) == default_gamma(400) == 0.05
-
-
-def test_gamma_is_chosen_for_the_prior_of_the_estimator() -> None:
-    protocol, ranks, prior = Protocol(300, 10), [1, 5, 30], observed(2 ** np.arange(9))
-    chosen = choose_gamma(metric("ap"), protocol, 100, ranks, prior)
-
-    def error(gamma: float) -> float:
-        e = bias_variance(metric("ap"), protocol, gamma, prior)
-        return float(e.bias(ranks).mean() ** 2 + e.variance(ranks).mean() / 100)
-
-    assert error(chosen) <= min(error(g) for g in 10.0 ** np.linspace(-8, 0, 100)) * (1 + 1e-4)
-
-
 @pytest.mark.parametrize("replacement", LAWS)
 def test_sets_are_drawn_jointly(replacement: bool) -> None:
     ranks, n, m = [2, 5, 6], 8, 3
@@ -306,10 +276,6 @@ def test_gains_with_all_candidates_by_hand():
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
         observed([])
-    with pytest.raises(ValueError, match="n_users must be a whole number >= 1, got 0"):
-        choose_gamma("ap", Protocol(10, 3), 0)
-    with pytest.raises(ValueError, match="n_relevant = 1"):
-        choose_gamma("ap", Protocol(10, 3, n_relevant=2), 5)
     two = Protocol(10, 3, n_relevant=2)
     with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 3"):
         draw_set(two, [1, 2, 3], np.random.default_rng(0))
@@ -318,9 +284,8 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         draw_set(Protocol([10, 20], 3, n_relevant=2), [1, 2], np.random.default_rng(0))
     weighted = Protocol(50, 5, collapsed=True)
-    for use in (lambda: choose_gamma("ap", weighted, 10), lambda: draw_set(weighted, [3], 0)):
-        with pytest.raises(ValueError, match="protocol must draw negatives uniformly"):
-            use()
+    with pytest.raises(ValueError, match="protocol must draw negatives uniformly"):
+        draw_set(weighted, [3], 0)
 
 
 @pytest.mark.parametrize(

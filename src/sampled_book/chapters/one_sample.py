@@ -1,9 +1,8 @@
-"""The figure and a table of the appendix on one sample for all queries."""
+"""The figure of the appendix on one sample for all queries."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from ..display import figures
@@ -13,6 +12,7 @@ from ..display.tables import Frame
 def plot_coverage(coverage: Frame) -> Figure:
     """Plot :func:`~sampled_book.experiments.one_sample.coverage_table` against the share sampled.
 
+    >>> import pandas as pd
     >>> rows = {"share": [0.1, 0.9], "hub": [0.1, 0.9], "none": [0.9, 0.9]}
     >>> figure = plot_coverage(pd.DataFrame(rows | {"range_hub": [1.0, 0.9]}))
     >>> [text.get_text() for text in figure.axes[0].texts]
@@ -39,18 +39,3 @@ def plot_coverage(coverage: Frame) -> Figure:
     ax.annotate("95%", (1.0, 0.95), (4, -4), textcoords="offset points", fontsize=11,
                 annotation_clip=False)  # fmt: skip
     return figure
-
-
-def pools(worst: Frame) -> pd.DataFrame:
-    """The chapter's table of :func:`~sampled_book.experiments.pooled.worst`, for NDCG@10.
-
-    >>> index = pd.MultiIndex.from_tuples([(30, 4, "ndcg@10")], names=["depth", "size", "metric"])
-    >>> rows = {"held": [0.97], "foreign": [0.96], "lexical": [0.8], "width": [0.3]}
-    >>> pools(pd.DataFrame(rows, index)).iloc[0].map(str).tolist()
-    ['30', '4 to 6', '0.97', '0.96', '0.8', '0.3']
-    """
-    rows = worst.xs("ndcg@10", level="metric").reset_index()
-    rows["size"] = rows["size"].map({2: "2", 3: "3", 4: "4 to 6"})
-    names = {"depth": "Documents", "size": "Models", "held": "All", "foreign": "No relative",
-             "lexical": "LSA", "width": "Width"}  # fmt: skip
-    return pd.DataFrame(rows[list(names)].rename(columns=names))

@@ -122,20 +122,6 @@ def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -
     return _printed_ranges.written(low, high, digits, signed=signed)
 
 
-def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFrame:
-    """Round a column of lower bounds down and one of upper bounds up.
-
-    >>> bounded(pd.DataFrame({"a": [0.0279], "b": [0.0281]}), 3, "a", "b")
-           a      b
-    0  0.027  0.029
-    """
-    rounded = {
-        low: [_printed_ranges.down(value, digits) for value in frame[low]],
-        high: [_printed_ranges.up(value, digits) for value in frame[high]],
-    }
-    return frame.assign(**rounded)
-
-
 def _outwards(value: float, form: str, direction: str) -> float:
     """A bound rounded down or up to the digits of a format specification, such as ".1%"."""
     digits = int(form.strip("+,.f%")) + 2 * form.endswith("%")

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
-from scipy.stats import kendalltau
 
 from sampled_metrics._validate import FloatArray, IntArray
 
@@ -65,15 +64,13 @@ def value(metric_name: str, relevant_ranks: ArrayLike) -> float:
 def averages(runs: Runs, kept: NDArray[np.bool_] | None = None) -> pd.DataFrame:
     """Means over the queries, a row for each model and a column for each metric.
 
-    `kept` (documents,), or (queries, documents) where each query has its own corpus, says which
-    documents the corpus has; by default all.
+    `kept` (documents,) says which documents the corpus has; by default all.
     """
     n_queries = len(runs.relevant)
-    corpus = np.ones(runs.n_documents, dtype=bool) if kept is None else np.asarray(kept)
-    of_query = np.broadcast_to(corpus, (n_queries, runs.n_documents))
+    corpus = np.ones(runs.n_documents, dtype=bool) if kept is None else kept
     rows = []
     for model in range(len(runs.models)):
-        found = [ranks(runs, model, query, of_query[query]) for query in range(n_queries)]
+        found = [ranks(runs, model, query, corpus) for query in range(n_queries)]
         rows.append([np.mean([value(name, r) for r in found]) for name in METRICS])
     return pd.DataFrame(rows, index=pd.Index(runs.models, name="model"), columns=list(METRICS))
 
@@ -181,20 +178,15 @@ def uniform(runs: Runs, n_others: int, rng: np.random.Generator) -> NDArray[np.b
     return kept
 
 
-def pool(
-    runs: Runs, models: Sequence[str], depth: int, *, by_query: bool = False
-) -> NDArray[np.bool_]:
-    """A corpus of the first documents of some models, and of the relevant ones: for all queries
-    together (documents,), or for each query its own (queries, documents), as a reranker has it.
-    """
+def pool(runs: Runs, models: Sequence[str], depth: int) -> NDArray[np.bool_]:
+    """A corpus of the first documents of some models and of the relevant ones, for all queries."""
     if not 1 <= depth <= runs.top.shape[2]:
         raise ValueError(f"depth must be from 1 to {runs.top.shape[2]}, got {depth}")
     chosen = [runs.models.index(name) for name in models]
-    kept = np.zeros((len(runs.relevant), runs.n_documents), dtype=bool)
-    for query, relevant in enumerate(runs.relevant):
-        kept[query, runs.top[chosen, query, :depth]] = True
-        kept[query, relevant] = True
-    return kept if by_query else np.asarray(kept.any(axis=0))
+    kept = np.zeros(runs.n_documents, dtype=bool)
+    kept[runs.top[chosen, :, :depth].ravel()] = True
+    kept[np.concatenate(runs.relevant)] = True
+    return kept
 
 
 def reversals(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
@@ -244,29 +236,17 @@ def pool_table(
     runs: Runs,
     pools: dict[str, Sequence[str]],
     depths: Iterable[int] = (10, 30, 100),
-    *,
-    by_query: bool = False,
 ) -> pd.DataFrame:
     """`compared` for pools of some models' first documents: a row for each pool, depth and
-    metric; *documents* is the size of the corpus, its mean if each query has its own.
+    metric; *documents* is the size of the corpus.
     """
     exact, rows = averages(runs), []
     for name, models in pools.items():
         for depth in depths:
-            kept = pool(runs, models, depth, by_query=by_query)
-            corpus = {"pool": name, "depth": depth, "documents": float(kept.sum(axis=-1).mean())}
+            kept = pool(runs, models, depth)
+            corpus = {"pool": name, "depth": depth, "documents": int(kept.sum())}
             rows += [corpus | row for row in compared(exact, averages(runs, kept))]
     return pd.DataFrame(rows)
-
-
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Of :func:`uniform_table`, by number of others and metric: the mean rise and the fewest, mean
-    and most reversed pairs over the draws, and the share of draws in which another model is best.
-    """
-    return table.groupby(["metric", "others"], sort=False).agg(
-        rise=("rise", "mean"), fewest=("reversed", "min"), reversed=("reversed", "mean"),
-        most=("reversed", "max"), pairs=("pairs", "max"), other_best=("other_best", "mean"),
-    ).reset_index()  # fmt: skip
 
 
 def results() -> pd.DataFrame:
@@ -364,15 +344,6 @@ def of_means(scores: pd.DataFrame, kind: str, score: str = "ndcg_at_10") -> pd.D
     n_tasks = pairs["task"].nunique()
     means = pairs.groupby("model")[["full", "reduced"]]
     return means.mean()[means.size() == n_tasks]
-
-
-def tau(means: pd.DataFrame) -> float:
-    """Kendall's tau of the orders of :func:`of_means`.
-
-    >>> tau(pd.DataFrame({"full": [1, 2, 3], "reduced": [1, 3, 2]}))  # doctest: +ELLIPSIS
-    0.333...
-    """
-    return float(kendalltau(means["full"], means["reduced"]).statistic)
 
 
 def chosen(scores: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,4 @@
-"""One sample of documents for all queries: its variance, the jackknife over documents, hubs, proofs
-by blocks, and inferred AP.
+"""One sample of documents for all queries: its variance, the jackknife over documents, and hubs.
 
 Of n documents that are not kept on purpose a uniform sample S has m, without replacement. A query
 has a set A_q of such documents above its relevant one; the sample shows x_q = |A_q & S|.
@@ -7,16 +6,14 @@ has a set A_q of such documents above its relevant one; the sample shows x_q = |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import combinations, product
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import gammaln, stdtrit
-from scipy.stats import hypergeom
 
 from sampled_metrics import metric
 from sampled_metrics._validate import FloatArray, IntArray
@@ -24,19 +21,9 @@ from sampled_metrics.designs import corpus_values
 from sampled_metrics.designs.jackknife import Evaluated
 
 from ..data.retrieval import Runs
-from . import corpora
 
 Sample = Set[int]
 Statistic = Callable[[Sample], float]
-
-
-def covariance(above: int, other: int, overlap: int, n: int, m: int) -> float:
-    """Covariance of x_q and x_q', for sets of these sizes and overlap (eq-os-covariance).
-
-    >>> covariance(1, 1, 1, 2, 1), covariance(1, 1, 0, 2, 1)
-    (0.25, -0.25)
-    """
-    return m * (n - m) / (n - 1) * (overlap / n - above * other / n**2)
 
 
 def covariance_of_values(values: FloatArray, sizes: tuple[int, int, int], n: int, m: int) -> float:
@@ -279,193 +266,4 @@ def coverage_table(n: int, n_queries: int, shares: Sequence[float]) -> pd.DataFr
         none, range_none = hub_coverage(hub_queries(n_queries, 0.0), n, m)
         rows.append({"share": m / n, "hub": hub, "none": none,
                      "range_hub": range_hub, "range_none": range_none})  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def block_half_width(n: int, m: int, size: int, confidence: float = 0.95) -> float:
-    """Half the width of the interval of blocks of `size` documents, in units of the range of the
-    values of a block (eq-os-blocks).
-    """
-    root = np.sqrt(np.log(2 / (1 - confidence)) * size / (2 * m))
-    return float((1 + size * m / n) * root)
-
-
-def _top_values(n: int, size: int) -> tuple[float, float]:
-    """Values (for x = 0, for x > 0) of at least NDCG@10 in expectation at every rank.
-
-    The first is 1, for rank 1; the second is as small as the other ranks allow.
-    """
-    b = np.arange(1, 10)
-    none_above = hypergeom.pmf(0, n, b, size)
-    needed = (1 / np.log2(b + 2) - none_above) / (1 - none_above)
-    return 1.0, float(max(needed.max(), 0.0))
-
-
-def block_bounds(n: int, m: int, above: int) -> dict[str, float]:
-    """The proved upper bound of NDCG@10 with the best block size, if `above` documents are above
-    the relevant one of every query and blocks show what is expected.
-    """
-    best = {"bound": np.inf, "size": 0}
-    for size in _sizes(m):
-        first, other = _top_values(n, size)
-        none_above = float(hypergeom.pmf(0, n, above, size))
-        bound = other + (first - other) * (none_above + block_half_width(n, m, size))
-        if bound < best["bound"]:
-            best = {"bound": bound, "size": size}
-    return best
-
-
-def _sizes(m: int) -> list[int]:
-    return sorted({max(1, int(size)) for size in np.geomspace(1, m, 60)})
-
-
-def lower_bound_room(n: int, m: int, *, independent: bool = False) -> float:
-    """The most that a proved lower bound of NDCG@10 can be, in units of the values' range, for a
-    system whose relevant documents are all first; below 0 it is no better than 0.
-
-    Values of range R whose expectation is at most 0 where 10 documents are above have, for x = 0,
-    at most R times the probability that a block has one of these. `independent`: as if blocks were
-    independent draws.
-    """
-    room = -np.inf
-    for size in _sizes(m):
-        width = block_half_width(n, m, size)
-        if independent:
-            width /= 1 + size * m / n
-        room = max(room, 1 - float(hypergeom.pmf(0, n, 10, size)) - width)
-    return float(room)
-
-
-def block_table(n: int, ratios: Sequence[int]) -> pd.DataFrame:
-    """What blocks prove of NDCG@10: for each n/m the first rank, the same for all queries, at which
-    the upper bound is below 1, with its block size, and whether a lower bound can be above 0.
-    """
-    rows = []
-    for ratio in ratios:
-        m = n // ratio
-        low, high = 0, n  # the bound falls with the rank
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if block_bounds(n, m, middle)["bound"] < 1 else (middle, high)
-        found = block_bounds(n, m, high)
-        proved = found["bound"] < 1
-        rows.append({
-            "n/m": ratio, "m": m,
-            "Block": int(found["size"]) if proved else pd.NA,
-            "Upper bound below 1 from rank": f"{high + 1:,}" if proved else "never",
-            "Lower bound above 0": "possible" if lower_bound_room(n, m) > 0 else "never",
-        })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-#: What trec_eval adds to the counts of judged documents, so that none is a number, too.
-EPSILON = 1e-5
-
-
-def inferred_ap(judged: Sequence[int]) -> float:
-    """Inferred AP of a ranking: for each document, from the first on, 1 if judged relevant, 0 if
-    judged not relevant, -1 if in the pool that judgements are sampled from but not judged, and -2
-    if outside the pool (eq-os-infap).
-
-    >>> round(inferred_ap([1, 0, 1, -1, -1]), 3), round(inferred_ap([0, -1, -1, 1]), 3)
-    (0.833, 0.25)
-    """
-    marks = np.asarray(judged)
-    places = np.flatnonzero(marks == 1)
-    above = [np.cumsum(mark)[places] - own
-             for mark, own in ((marks == 1, 1), (marks == 0, 0), (marks >= -1, 1))]  # fmt: skip
-    return _inferred(places + 1, *above)
-
-
-def _inferred(rank: IntArray, relevant: IntArray, others: IntArray, pool: IntArray) -> float:
-    """Inferred AP, of the ranks of the judged relevant documents and how many documents above are
-    judged relevant, judged not relevant, and in the pool.
-    """
-    share = (relevant + EPSILON) / (relevant + others + 2 * EPSILON)
-    return float(np.mean((1 + pool * share) / rank))
-
-
-class Partial(NamedTuple):
-    """Mean AP of each model, by what a sample shows; all but `exact` are (draws, models).
-
-    `reported` and `corrected` are of the sub-corpus.
-    """
-
-    exact: FloatArray
-    inferred: FloatArray
-    reported: FloatArray
-    corrected: FloatArray
-
-
-def partial(runs: Runs, n_documents: int, draws: int, seed: int) -> Partial:
-    """Estimate mean AP from judgements of so many random documents for each query, and from a
-    sub-corpus of as many documents, every relevant one among them.
-
-    A query without a judged relevant document has no inferred AP, and is left out of its mean.
-    """
-    always = np.zeros(runs.n_documents, dtype=bool)
-    always[np.concatenate(runs.relevant)] = True
-    n_others = runs.n_documents - int(always.sum())
-    m = n_documents - int(always.sum())
-    whole, n_queries = np.ones(runs.n_documents, dtype=bool), len(runs.relevant)
-    known = [
-        [(corpora.ranks(runs, i, q, whole), corpora.ranks(runs, i, q, always))
-         for q in range(n_queries)]
-        for i in range(len(runs.models))
-    ]  # fmt: skip
-    positions = np.unique(np.concatenate([kept for model in known for _, kept in model]))
-    values = corpus_values.cached_values(
-        metric("ap"), n_others, m, tuple(positions.tolist()), n_queries, 1.0, None
-    )
-    estimates, most = np.empty((3, draws, len(runs.models))), values.rows.shape[2] - 1
-    for draw in range(draws):
-        rng = np.random.default_rng([seed, n_documents, draw])
-        corpus = corpora.uniform(runs, m, rng)
-        judged = [rng.choice(runs.n_documents, n_documents, replace=False) for _ in known[0]]
-        for i, model in enumerate(known):
-            by_query = []
-            for q, (rank, kept) in enumerate(model):
-                x = corpora.ranks(runs, i, q, corpus) - kept
-                value = values.rows[0, np.searchsorted(positions, kept), np.minimum(x, most)]
-                place = np.arange(1, rank.size + 1)
-                by_query.append([
-                    _judged_ap(runs.places[i, q], runs.relevant[q], rank, judged[q]),
-                    float((place / (kept + x)).mean()),
-                    float((place * value).mean()),
-                ])  # fmt: skip
-            estimates[:, draw, i] = np.nanmean(by_query, axis=0)
-    exact = [
-        np.mean([(np.arange(1, rank.size + 1) / rank).mean() for rank, _ in model])
-        for model in known
-    ]
-    return Partial(np.array(exact), *estimates)
-
-
-def _judged_ap(
-    places: NDArray[np.uint8], relevant: IntArray, rank: IntArray, judged: IntArray
-) -> float:
-    """Inferred AP of a query; NaN if no relevant document is judged. The pool is everything."""
-    is_judged = np.zeros(places.size, dtype=bool)
-    is_judged[judged] = True
-    found = np.sort(places[relevant[is_judged[relevant]]])
-    if not found.size:
-        return float("nan")
-    is_judged[relevant] = False
-    others = np.cumsum(np.bincount(places[is_judged], minlength=rank.size + 1))
-    return _inferred(rank[found], np.arange(found.size), others[found], rank[found] - 1)
-
-
-def partial_table(found: Mapping[int, Partial]) -> pd.DataFrame:
-    """Of :func:`partial` by number of documents: means over models and draws, with the root mean
-    squared error.
-    """
-    rows = []
-    for size, each in found.items():
-        row: dict[str, object] = {"Documents": size}
-        for name, values in (("Inferred AP", each.inferred),
-                             ("Sub-corpus, reported", each.reported),
-                             ("Sub-corpus, corrected", each.corrected)):  # fmt: skip
-            error = float(np.sqrt(((values - each.exact) ** 2).mean()))
-            row[name] = f"{values.mean():.3f} ± {error:.3f}"
-        rows.append(row)
     return pd.DataFrame(rows)

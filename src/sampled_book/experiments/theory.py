@@ -14,7 +14,6 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from sampled_metrics import Metric, Protocol, RelevantSets, estimators, metric, priors
 from sampled_metrics._threads import one_thread
@@ -28,10 +27,10 @@ from sampled_metrics._validate import (
     integers,
 )
 from sampled_metrics.consistency import sign
-from sampled_metrics.estimators import Estimator, Prior
+from sampled_metrics.estimators import Estimator
 from sampled_metrics.metrics import relevant_set
 from sampled_metrics.numerics.distributions import log_pmf
-from sampled_metrics.protocol import checked, one_size
+from sampled_metrics.protocol import one_size
 from sampled_metrics.ranking.intervals import RankIntervals
 
 #: Entries of a distribution of sampled ranks that are held at once.
@@ -121,51 +120,6 @@ class Standing:
             is_ahead = all(self.order(a, b) for a in names[:i] for b in names[i:])
             text += (" > " if is_ahead else " = ") + names[i]
         return text
-
-
-def choose_gamma(
-    ranking_metric: Metric | str,
-    protocol: Protocol,
-    n_users: int,
-    ranks: ArrayLike | None = None,
-    prior: Prior = None,
-) -> float:
-    """The gamma in (0, 1] whose average over `n_users` has the least mean squared error, ``(mean
-    bias)**2 + (mean variance) / n_users``.
-
-    `ranks` are true ranks that are typical of the users, say of a recommender that was ranked
-    exactly; without them, gamma is :func:`~sampled_metrics.estimators.default_gamma`. The protocol
-    has one catalogue size and one relevant item.
-    """
-    ranking_metric = metric(ranking_metric)
-    users = integer(n_users, "n_users", 1)
-    checked(protocol, n_relevant=1)
-    if ranks is None:
-        return estimators.default_gamma(users)
-    shares = observed(ranks)
-    true_ranks, share = np.array(list(shares)), np.array(list(shares.values()))
-    exact = float(share @ ranking_metric(true_ranks, protocol.n_items))
-    # Sums of the rows of P and of their products give the mean and the variance of any values.
-    rows = protocol.pmf(true_ranks)
-    mean, products = share @ rows, (share * rows.T) @ rows
-
-    def error(log_gamma: float) -> float:
-        try:
-            values = estimators.bias_variance(
-                ranking_metric, protocol, 10.0**log_gamma, prior
-            ).values
-        except estimators.IllConditionedError:
-            return np.inf
-        bias = float(mean @ values) - exact
-        variance = float(mean @ values**2 - values @ products @ values)
-        return bias**2 + max(variance, 0.0) / users
-
-    # The error can have several minima: the best of a grid is refined between its neighbours.
-    grid = np.linspace(-12, 0, 49)
-    best = int(np.argmin([error(exponent) for exponent in grid]))
-    bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
-    minimum = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
-    return float(10.0 ** (minimum.x if minimum.fun < error(grid[best]) else grid[best]))
 
 
 def observed(ranks: ArrayLike) -> dict[int, float]:
