@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_metrics.bounds.anchors import Anchors
 from sampled_metrics.cli import main
 from sampled_metrics.gate import gate
+
+from .bounds.test_anchors import anchors_of
 
 N_ITEMS, N_USERS = 2_000, 400
 SIZES = {"n_items": N_ITEMS, "replacement": False}
@@ -60,8 +61,7 @@ def test_the_draw_does_not_depend_on_data_from_the_same_seed():
 def test_an_interval_is_that_of_the_anchors_by_hand(ranks, rows):
     bound = sm.metric("ndcg@10")(1 + rows["n_chosen_better"] + rows["n_better"])
     order = rows.dropna().sort_values("draw").index.to_numpy()
-    rest = bound.sum() - bound[order].sum()
-    by_hand = Anchors(sm.metric("ndcg@10")(ranks[order]), bound[order], rest, N_USERS)
+    by_hand = anchors_of(bound, sm.metric("ndcg@10")(ranks), order)
     (row,) = estimated(rows, ["ndcg@10"]).to_dict("records")
     ends = row["possible_low"], row["possible_high"]
     assert ends == pytest.approx(by_hand.interval(0.05), abs=1e-9)
@@ -121,14 +121,7 @@ def test_other_metrics_that_the_sizes_bound_have_intervals(ranks, rows):
     largest = above[sizes > 0].max()
     sizes *= np.log2(2 + largest) / np.log2(11)
     order = rows.dropna().sort_values("draw").index.to_numpy()
-    is_rest = np.isin(np.arange(N_USERS), order, invert=True)
-    by_hand = Anchors(
-        (ranks[order] <= 10).astype(float),
-        sizes[order],
-        float(sizes[is_rest].sum()),
-        N_USERS,
-        rest_values=(0.0, float((above < 10)[is_rest].sum())),
-    )
+    by_hand = anchors_of(sizes, ranks <= 10, order, (above < 10).to_numpy(dtype=float))
     ends = row["possible_low"], row["possible_high"]
     assert ends == pytest.approx(by_hand.interval(0.05), abs=1e-9)
 

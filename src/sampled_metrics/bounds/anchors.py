@@ -41,38 +41,15 @@ def draw(sizes: ArrayLike, n_draws: int, rng: np.random.Generator) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Anchors:
-    """The values of anchors in the order of their draws, and what is known of the other users.
-
-    Attributes
-    ----------
-    values, sizes : ndarray of float, shape (draws,)
-        M and U of each anchor; values / sizes is in [`lowest`, 1].
-    rest : float
-        The sum of the sizes of all users that were not drawn.
-    users : int
-        All users, those of size 0 included, whose values are 0.
-    lowest : {0, -1}
-        0 for values of a metric, -1 for differences of values.
-    rest_values : tuple of float, optional
-        The smallest and the largest possible sum of the values of all users that were not drawn; by
-        default those that the sizes allow.
-
-    Examples
-    --------
-    Three of ten users can have a positive value, and two of them were ranked:
-
-    >>> anchors = Anchors(np.array([0.5, 0.0]), np.array([0.5, 1.0]), 0.2, 10)
-    >>> round(anchors.estimate, 3), [round(end, 3) for end in anchors.interval(0.05)]
-    (0.11, [0.05, 0.07])
-    """
+class _Bets:
+    """Values of anchors whose ratio to the size is in [lowest, lowest + span], and bets on it."""
 
     values: FloatArray
     sizes: FloatArray
     rest: float
     users: int
-    lowest: float = 0.0
-    rest_values: tuple[float, float] | None = None
+    lowest: float
+    span: float
 
     @cached_property
     def _known(self) -> FloatArray:
@@ -86,72 +63,14 @@ class Anchors:
 
     @cached_property
     def _ratios(self) -> FloatArray:
-        return np.asarray((self.values / self.sizes - self.lowest) / (1.0 - self.lowest))
+        return np.asarray((self.values / self.sizes - self.lowest) / self.span)
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The means that are possible whatever the values of the users that were not drawn."""
-        known = float(self.values.sum())
-        low, high = self.rest_values or (self.lowest * self.rest, self.rest)
-        return (known + low) / self.users, (known + high) / self.users
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether no other user can have a value other than 0."""
-        return self.limits[0] == self.limits[1]
-
-    @property
-    def _estimates(self) -> FloatArray:
+    def estimates(self) -> FloatArray:
+        """From each draw an unbiased estimate of the mean; those of two draws are uncorrelated."""
         return np.asarray((self._known + self._open * self.values / self.sizes) / self.users)
 
-    @property
-    def estimate(self) -> float:
-        """The mean of an unbiased estimate from each draw, cut to the limits."""
-        return float(np.clip(self._estimates.mean(), *self.limits))
-
-    @property
-    def standard_error(self) -> float:
-        """Of the estimate, from the spread over the draws; 0 if it is exact, else of two or more.
-
-        Estimates from different draws are uncorrelated.
-        """
-        if self.is_exact:
-            return 0.0
-        n_draws = self.values.size
-        return float(self._estimates.std(ddof=1) / np.sqrt(n_draws)) if n_draws > 1 else np.nan
-
-    def interval(self, error_rate: float) -> tuple[float, float]:
-        """Means over the users that no bet rejects; it misses with at most `error_rate`."""
-        low, high = self.limits
-        if self.is_exact:
-            return low, high
-        stakes, needed = self._stakes(error_rate), float(np.log(2.0 / error_rate))
-        larger = crossing(lambda mean: self._wealth(mean, stakes, 1) - needed, low, high)
-        smaller = crossing(lambda mean: self._wealth(mean, stakes, -1) - needed, high, low)
-        return min(larger, smaller), max(larger, smaller)
-
-    def population_interval(self, error_rate: float) -> tuple[float, float]:
-        """Means over a population of which the users are a random sample.
-
-        A fifth of the error rate is for the mean over the users; the rest is for the Chernoff bound
-        of a mean of independent values in [0, 1].
-        """
-        ends = self.interval(_SHARE * error_rate)
-        needed = np.log(2.0 / ((1.0 - _SHARE) * error_rate))
-        span = 1.0 - self.lowest
-
-        def outwards(end: float, limit: float) -> float:
-            share = (end - self.lowest) / span
-
-            def excess(mean: float) -> float:
-                divergence = rel_entr(share, mean) + rel_entr(1.0 - share, 1.0 - mean)
-                return float(self.users * divergence - needed)
-
-            return self.lowest + span * crossing(excess, limit, share)
-
-        return outwards(ends[0], 0.0), outwards(ends[1], 1.0)
-
-    def _stakes(self, error_rate: float) -> FloatArray:
+    def stakes(self, error_rate: float) -> FloatArray:
         """The stake of each draw by the spread of the ratios before it (waudbysmith2024, eq 26)."""
         ratios, draws = self._ratios, np.arange(1.0, self.values.size + 1.0)
         means = (0.5 + np.cumsum(ratios)) / (draws + 1.0)
@@ -159,16 +78,140 @@ class Anchors:
         earlier = np.append(0.25, variances[:-1])
         return np.asarray(np.sqrt(2.0 * np.log(2.0 / error_rate) / (ratios.size * earlier)))
 
-    def _wealth(self, mean: float, stakes: FloatArray, sign: int) -> float:
-        """Largest log capital of bets that the mean is larger (`sign` 1) or smaller (-1).
+    def log_capital(self, mean: float, stakes: FloatArray, sign: int) -> FloatArray:
+        """After each draw, of bets that the mean is larger (`sign` 1) or smaller (-1).
 
         It is monotone in the mean, so that the means that are not rejected are an interval.
         """
         expected = (self.users * mean - self._known) / self._open
-        share = np.clip((expected - self.lowest) / (1.0 - self.lowest), 0.0, 1.0)
+        share = np.clip((expected - self.lowest) / self.span, 0.0, 1.0)
         losable = share if sign > 0 else 1.0 - share
         capped = np.minimum(stakes, _MOST / np.maximum(losable, 1e-300))
-        return float(np.cumsum(np.log1p(sign * capped * (self._ratios - share))).max())
+        return np.asarray(np.cumsum(np.log1p(sign * capped * (self._ratios - share))))
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """The values of anchors in the order of their draws, and what is known of the other users.
+
+    Attributes
+    ----------
+    values, sizes : ndarray of float, shape (draws,)
+        M and U of each anchor, or more than U; or differences of M, and the larger U.
+    bounds : ndarray of float, shape (draws,)
+        The largest possible values, or the differences of these.
+    mean_bound : float
+        Their mean over all users.
+    rest : float
+        The sum of the sizes of all users that were not drawn.
+    rest_values : tuple of float
+        The smallest and the largest possible sum of these users' values.
+    users : int
+        All users, those of size 0 included, whose values are 0.
+    are_differences : bool
+        Whether values / sizes may be negative, down to -1.
+
+    Examples
+    --------
+    Three of ten users can have a positive value, and two of them were ranked:
+
+    >>> sizes = np.array([0.5, 1.0])
+    >>> anchors = Anchors(np.array([0.5, 0.0]), sizes, sizes, 0.17, 0.2, (0.0, 0.2), 10)
+    >>> round(anchors.estimate, 3), [round(end, 3) for end in anchors.interval(0.05)]
+    (0.07, [0.05, 0.07])
+    """
+
+    values: FloatArray
+    sizes: FloatArray
+    bounds: FloatArray
+    mean_bound: float
+    rest: float
+    rest_values: tuple[float, float]
+    users: int
+    are_differences: bool = False
+
+    @cached_property
+    def _bets(self) -> tuple[tuple[_Bets, float], ...]:
+        """Bets on the values, and on what they lack of their bounds; and what to add to the mean.
+
+        The spread of the second is small where the bounds are good. If sizes are bounds, both are
+        the same bet.
+        """
+        common, lowest = (self.sizes, self.rest, self.users), -float(self.are_differences)
+        span = 2.0 if self.are_differences else 1.0
+        return (
+            (_Bets(self.values, *common, lowest, span), 0.0),
+            (_Bets(self.values - self.bounds, *common, -1.0, span), self.mean_bound),
+        )
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The means that are possible whatever the values of the users that were not drawn."""
+        known = float(self.values.sum())
+        low, high = self.rest_values
+        return (known + low) / self.users, (known + high) / self.users
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no other user can have a value other than 0."""
+        return self.limits[0] == self.limits[1]
+
+    @cached_property
+    def _estimates(self) -> FloatArray:
+        """The estimates from each draw by the bets of the smaller spread."""
+        each = [added + bets.estimates for bets, added in self._bets]
+        return min(each, key=lambda estimates: float(estimates.std()))
+
+    @property
+    def estimate(self) -> float:
+        """The mean of the estimates from each draw, cut to the limits."""
+        return float(np.clip(self._estimates.mean(), *self.limits))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the estimate, from the spread over the draws; 0 if the mean is exact."""
+        if self.is_exact:
+            return 0.0
+        n_draws = self.values.size
+        return float(self._estimates.std(ddof=1) / np.sqrt(n_draws)) if n_draws > 1 else np.nan
+
+    def interval(self, error_rate: float) -> tuple[float, float]:
+        """Means over the users that no bet rejects; it misses with at most `error_rate`.
+
+        Half of the capital is for larger means and half for smaller ones; each is shared evenly by
+        the bets on values and those on what these lack of their bounds.
+        """
+        low, high = self.limits
+        if self.is_exact:
+            return low, high
+        needed = float(np.log(2.0 / error_rate))
+        betting = [(bets, bets.stakes(error_rate), added) for bets, added in self._bets]
+
+        def excess(mean: float, sign: int) -> float:
+            each = [bets.log_capital(mean - added, stakes, sign) for bets, stakes, added in betting]
+            return float(np.logaddexp(*each).max()) - float(np.log(2.0)) - needed
+
+        larger = crossing(lambda mean: excess(mean, 1), low, high)
+        smaller = crossing(lambda mean: excess(mean, -1), high, low)
+        return min(larger, smaller), max(larger, smaller)
+
+    def population_interval(self, error_rate: float) -> tuple[float, float]:
+        """Means over a population of which the users are a random sample, of values in [0, 1].
+
+        A fifth of the error rate is for the mean over the users; the rest is for the Chernoff bound
+        of a mean of independent values in [0, 1].
+        """
+        ends = self.interval(_SHARE * error_rate)
+        needed = np.log(2.0 / ((1.0 - _SHARE) * error_rate))
+
+        def outwards(end: float, limit: float) -> float:
+            def excess(mean: float) -> float:
+                divergence = rel_entr(end, mean) + rel_entr(1.0 - end, 1.0 - mean)
+                return float(self.users * divergence - needed)
+
+            return crossing(excess, limit, end)
+
+        return outwards(ends[0], 0.0), outwards(ends[1], 1.0)
 
 
 def drawing_p_value(sizes: FloatArray, order: IntArray) -> float:

@@ -76,14 +76,18 @@ class AnchoredAnalysis(Analysis):
         is_rest = np.ones(self.n_users, dtype=bool)
         is_rest[users] = False
         largest: FloatArray = possible[:, is_rest].sum(axis=1)
-        low = 0.0 if len(names) == 1 else -float(largest[1])
+        is_pair = len(names) == 2
+        if is_pair:
+            values, possible = values[:1] - values[1:], possible[:1] - possible[1:]
         return Anchors(
-            values=values[0] if len(names) == 1 else values[0] - values[1],
+            values=values[0],
             sizes=sizes[users],
+            bounds=possible[0, users],
+            mean_bound=float(possible.mean()),
             rest=float(sizes[is_rest].sum()),
+            rest_values=(-float(largest[1]) if is_pair else 0.0, float(largest[0])),
             users=self.n_users,
-            lowest=0.0 if len(names) == 1 else -1.0,
-            rest_values=(low, float(largest[0])),
+            are_differences=is_pair,
         )
 
     def estimates(self, *, progress: bool) -> Estimates:

@@ -8,20 +8,34 @@ from scipy import stats
 
 from sampled_metrics.bounds.anchors import Anchors, draw, drawing_p_value
 
-#: Sizes and values of small groups of users; differences of values may be negative.
+#: Sizes, values and bounds of small groups of users; a fourth list bounds what is subtracted.
 GROUPS = [
-    ([1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 1.0], 0),
-    ([1.0, 0.5, 0.25, 0.2], [0.0, 0.5, 0.25, 0.2], 0),
-    ([1.0, 0.5, 0.1, 0.0], [1.0, 0.0, 0.0, 0.0], 0),
-    ([0.9, 0.3, 0.1, 0.1, 0.05], [0.1, 0.3, 0.0, 0.1, 0.05], 0),
-    ([1.0, 0.5, 0.5, 0.2], [-1.0, 0.5, 0.0, -0.2], -1),
+    ([1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0]),
+    ([1.0, 0.5, 0.25, 0.2], [0.0, 0.5, 0.25, 0.2], [1.0, 0.5, 0.25, 0.2]),
+    ([1.0, 0.5, 0.1, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.1, 0.0]),
+    ([0.9, 0.9, 0.1, 0.1, 0.05], [0.1, 0.3, 0.0, 0.1, 0.05], [0.9, 0.3, 0.1, 0.1, 0.05]),
+    ([1.0, 0.5, 0.5, 0.2], [-1.0, 0.5, 0.0, -0.2], [1.0, 0.5, 0.5, 0.0], [1.0, 0.2, 0.5, 0.2]),
 ]
 
 
-def anchors_of(sizes, values, order, lowest=0):
-    sizes, values, order = np.asarray(sizes), np.asarray(values), list(order)
-    rest = sizes[[user for user in range(sizes.size) if user not in order]].sum()
-    return Anchors(values[order], sizes[order], rest, sizes.size, lowest)
+def anchors_of(sizes, values, order, bounds=None, subtracted=None):
+    sizes, values, order = np.asarray(sizes), np.asarray(values, dtype=float), list(order)
+    bounds = sizes if bounds is None else np.asarray(bounds)
+    is_rest = np.isin(np.arange(sizes.size), order, invert=True)
+    largest, smallest = float(bounds[is_rest].sum()), 0.0
+    if subtracted is not None:
+        bounds = bounds - np.asarray(subtracted)
+        smallest = -float(np.asarray(subtracted)[is_rest].sum())
+    return Anchors(
+        values=values[order],
+        sizes=sizes[order],
+        bounds=bounds[order],
+        mean_bound=float(bounds.mean()),
+        rest=float(sizes[is_rest].sum()),
+        rest_values=(smallest, largest),
+        users=sizes.size,
+        are_differences=subtracted is not None,
+    )
 
 
 def draws_with_probability(sizes, n):
@@ -35,24 +49,25 @@ def draws_with_probability(sizes, n):
         yield order, probability
 
 
-def plain_log_capital(anchors, mean, error_rate, sign):
-    """The largest log capital of the bets on one side, in the words of the definition."""
-    low, n = anchors.lowest, len(anchors.values)
-    known, earlier, log_capital, largest = 0.0, [], 0.0, -np.inf
+def plain_log_capital(anchors, values, mean, lowest, error_rate, sign):
+    """The log capital of the bets on one side after each draw, in the words of the definition."""
+    low, n = lowest, len(values)
+    high = low + (2 if anchors.are_differences else 1)
+    known, earlier, log_capital, path = 0.0, [], 0.0, []
     squares = 0.25
     for t in range(n):
         left = anchors.rest + sum(anchors.sizes[t:])
-        expected = ((anchors.users * mean - known) / left - low) / (1 - low)
-        z = (anchors.values[t] / anchors.sizes[t] - low) / (1 - low)
+        expected = ((anchors.users * mean - known) / left - low) / (high - low)
+        z = (values[t] / anchors.sizes[t] - low) / (high - low)
         stake = np.sqrt(2 * np.log(2 / error_rate) / (n * squares / (t + 1)))
         losable = expected if sign > 0 else 1 - expected
         stake = min(stake, 0.75 / losable) if losable > 0 else stake
         log_capital += np.log(1 + sign * stake * (z - expected))
-        largest = max(largest, log_capital)
+        path.append(log_capital)
         earlier.append(z)
         squares += (z - (0.5 + sum(earlier)) / (t + 2)) ** 2
-        known += anchors.values[t]
-    return largest
+        known += values[t]
+    return np.array(path)
 
 
 def test_users_are_drawn_in_proportion_to_their_sizes():
@@ -66,49 +81,52 @@ def test_users_are_drawn_in_proportion_to_their_sizes():
     assert sorted(draw(sizes, 10, rng).tolist()) == [0, 1, 3]
 
 
-@pytest.mark.parametrize(("sizes", "values", "lowest"), GROUPS)
+@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_over_all_draws_the_estimate_is_unbiased_and_the_interval_holds(sizes, values, lowest, n):
-    mean, expected, missed = np.mean(values), 0.0, {0.5: 0.0, 0.8: 0.0}
+def test_over_all_draws_estimates_are_unbiased_and_the_interval_holds(group, n):
+    (sizes, values, *bounds), missed = group, {0.5: 0.0, 0.8: 0.0}
+    mean, expected = np.mean(values), np.zeros(2)
     for order, probability in draws_with_probability(sizes, n):
-        anchors = anchors_of(sizes, values, order, lowest)
-        estimates = anchors._estimates if anchors.rest else np.array([anchors.estimate])
-        expected += probability * estimates.mean()
+        anchors = anchors_of(sizes, values, order, *bounds)
+        expected += [probability * (added + b.estimates.mean()) for b, added in anchors._bets]
         for error_rate in missed:
             low, high = anchors.interval(error_rate)
             missed[error_rate] += probability * (not low - 1e-12 <= mean <= high + 1e-12)
-    assert expected == pytest.approx(mean, abs=1e-12)
+    assert expected == pytest.approx([mean, mean], abs=1e-12)
     assert all(share <= error_rate for error_rate, share in missed.items()), missed
 
 
-@pytest.mark.parametrize(("sizes", "values", "lowest"), GROUPS)
-def test_over_all_draws_bets_against_the_mean_neither_win_nor_lose(sizes, values, lowest):
-    for sign in (1, -1):
+@pytest.mark.parametrize("group", GROUPS)
+def test_over_all_draws_bets_against_the_mean_neither_win_nor_lose(group):
+    sizes, values, *bounds = group
+    for which, sign in product((0, 1), (1, -1)):
         total = 0.0
         for order, probability in draws_with_probability(sizes, 2):
-            anchors = anchors_of(sizes, values, order, lowest)
-            stakes, capital, ratios = anchors._stakes(0.05), 1.0, anchors._ratios
-            for t in range(2):
-                expected = (anchors.users * np.mean(values) - anchors._known[t]) / anchors._open[t]
-                expected = (expected - lowest) / (1 - lowest)
-                losable = max(expected if sign > 0 else 1 - expected, 1e-300)
-                capital *= 1 + sign * min(stakes[t], 0.75 / losable) * (ratios[t] - expected)
-            total += probability * capital
+            bets, added = anchors_of(sizes, values, order, *bounds)._bets[which]
+            path = bets.log_capital(np.mean(values) - added, bets.stakes(0.05), sign)
+            total += probability * np.exp(path[-1])
         assert total == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("lowest", [0, -1])
-def test_the_ends_are_where_the_capital_of_the_definition_reaches_its_limit(lowest):
+@pytest.mark.parametrize("are_differences", [False, True])
+def test_the_ends_are_where_the_capital_of_the_definition_reaches_its_limit(are_differences):
     rng = np.random.default_rng(11)
     for error_rate in (0.05, 0.5):
-        sizes = rng.choice([1.0, 0.63, 0.5, 0.3], 60)
-        values = sizes * rng.choice([1.0, 0.0, 0.5 if lowest == 0 else -1.0], 60)
-        anchors = anchors_of(sizes, values, draw(sizes, 25, rng), lowest)
+        bounds = [rng.choice([1.0, 0.63, 0.5, 0.3], 300) for _ in range(1 + are_differences)]
+        values = bounds[0] * rng.choice([1.0, 1.0, 0.0], 300)
+        sizes = np.maximum.reduce([*bounds, rng.choice([0.4, 1.0], 300)])
+        if are_differences:
+            values = values - bounds[1] * rng.choice([1.0, 0.0], 300)
+        anchors = anchors_of(sizes, values, draw(sizes, 80, rng), *bounds)
         low, high = anchors.interval(error_rate)
         assert anchors.limits[0] < low < high < anchors.limits[1]
+        least, added = -1 if are_differences else 0, anchors.mean_bound
         for end, sign in ((low, 1), (high, -1)):
-            log_capital = plain_log_capital(anchors, end, error_rate, sign)
-            assert log_capital == pytest.approx(np.log(2 / error_rate), abs=1e-6)
+            direct = plain_log_capital(anchors, anchors.values, end, least, error_rate, sign)
+            lacks = anchors.values - anchors.bounds
+            others = plain_log_capital(anchors, lacks, end - added, -1, error_rate, sign)
+            capital = 0.5 * np.exp(direct) + 0.5 * np.exp(others)
+            assert capital.max() == pytest.approx(2 / error_rate, rel=1e-6)
 
 
 def test_all_users_ranked_are_exact():
@@ -149,8 +167,7 @@ def test_the_interval_holds_for_hostile_users(name, n):
     values, missed = values.astype(float), 0
     for _ in range(1_000):
         order = draw(sizes, n, rng)
-        rest = sizes.sum() - sizes[order].sum()
-        low, high = Anchors(values[order], sizes[order], rest, sizes.size).interval(0.1)
+        low, high = anchors_of(sizes, values, order).interval(0.1)
         missed += not low <= values.mean() <= high
     assert stats.binomtest(missed, 1_000, 0.1, alternative="greater").pvalue > 1e-3, missed
 
@@ -161,7 +178,7 @@ def test_the_interval_of_a_population_holds_when_all_users_are_ranked(users):
     sizes = np.ones(users)
     hits = np.arange(users + 1)
     intervals = [
-        Anchors((np.arange(users) < hit).astype(float), sizes, 0.0, users).population_interval(0.05)
+        anchors_of(sizes, np.arange(users) < hit, range(users)).population_interval(0.05)
         for hit in hits
     ]
     lows, highs = np.transpose(intervals)
