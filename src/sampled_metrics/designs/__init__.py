@@ -6,6 +6,7 @@ from typing import Any
 
 from .analysis import Analysis, Request
 from .anchored import AnchoredAnalysis
+from .blocks import BlockAnalysis
 from .censored import CensoredAnalysis
 from .chosen import ChosenAnalysis
 from .exact import ExactAnalysis
@@ -25,6 +26,7 @@ DESIGNS: list[type[Analysis]] = [
     CensoredAnalysis,
     NAboveAnalysis,
     ExactAnalysis,
+    BlockAnalysis,
     UniformAnalysis,
 ]
 

@@ -220,7 +220,7 @@ class Judge:
         weight: float,
     ) -> dict[Pair, bets.Evidence]:
         """Bets that the first metric of a pair is larger, and of its reverse."""
-        sample, users = self.sample, self.sample.users[pairs[0][0]]
+        sample, users = self.sample, self.sample.units(pairs[0][0])
         parts = sample.partition(self.metric, assumption)
         built_bets = bets.build(parts, assumption, bets.SUM_NEED * self.log_evidence_needed, users)
         bet_values = built_bets.values(sample.bet_rows)

@@ -83,7 +83,7 @@ def _by_bets(
     if not names:
         return intervals
     notes += sample.notes_on_thinning(assumption)
-    built_bets = bets.build(parts, assumption, log_evidence_needed, max(sample.users.values()))
+    built_bets = bets.build(parts, assumption, log_evidence_needed, max(map(sample.units, names)))
     bet_values = built_bets.values(sample.bet_rows)
     for name in names:
         with contradiction_noted(sample, name, assumption, notes):

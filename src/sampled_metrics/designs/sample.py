@@ -102,6 +102,10 @@ class Sample:
         rows = log.kind_counts.sum(axis=0)
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
+    def units(self, recommender: str) -> int:
+        """How many independent units a recommender's rows are of: its users."""
+        return self.users[recommender]
+
     def columns(self) -> Mapping[str, Any]:
         """The columns of the kinds."""
         return self.log.kinds
@@ -381,7 +385,7 @@ class Sample:
             )
         mean = built_bets.certificates @ self.share(recommender)
         return bets.Evidence.of(
-            built_bets.sign, built_bets.slope, mean, log_wealth, self.users[recommender]
+            built_bets.sign, built_bets.slope, mean, log_wealth, self.units(recommender)
         )
 
     def is_mixed(self, recommender: str) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._validate import IntArray, as_intp, as_written, integer, integers
 from ..log.columns import meaning, require_columns, whole_numbers
-from ..log.inspection import refuse_batch, refuse_sample
+from ..log.inspection import refuse_batch, refuse_repeated, refuse_sample
 from ..log.read import read_log
 from ..log.sources import loaded
 from ..metrics import Metric, metric
@@ -59,6 +59,10 @@ class RankMetric:
     n_items : int, optional
         Without a protocol, the number of columns, to say that they are all items: whatever a mask
         leaves out, or has minus infinity, is then no sample's gap, and a square matrix no batch.
+    blocks : bool
+        Whether each batch is a block of a random partition of the items, each item once: a square
+        matrix with the relevant items in its diagonal, and `protocol` draws all but one of its
+        items, without replacement. Standard errors are then over blocks.
 
     Raises
     ------
@@ -102,7 +106,14 @@ class RankMetric:
         protocol: Protocol | None = None,
         *,
         n_items: int | None = None,
+        blocks: bool = False,
     ) -> None:
+        if blocks and (protocol is None or protocol.replacement):
+            raise ValueError(
+                "protocol must be given with blocks=True, and draw without replacement: "
+                "Protocol(n, b - 1, replacement=False) for blocks of b of n items"
+            )
+        self.of_blocks: list[Counter[_Kind]] | None = [] if blocks else None
         self.metric = metric(metric_or_name)
         self.protocol, self.n_items = _checked_protocol(protocol), n_items
         self.kinds: Counter[_Kind] = Counter()
@@ -130,11 +141,18 @@ class RankMetric:
             with a protocol, the columns are not its negatives and one more. Without `n_items` also
             if the rows seem to hold a sample of the items, a batch or the best k.
         """
-        counted = _counted(scores, targets, mask, self.protocol, self.n_items)
+        if self.of_blocks is not None:
+            refuse_repeated(scores, targets, mask)
+        counted = _counted(
+            scores, targets, mask, self.protocol, self.n_items, self.of_blocks is not None
+        )
         n_columns = np.shape(scores)[1]
         if n_columns != (self.n_columns or n_columns):
             raise ValueError(f"scores must have {self.n_columns} columns again, got {n_columns}")
-        self.kinds.update(_kinds_of(*counted))  # += would look at all kinds again
+        kinds = _kinds_of(*counted)
+        if self.of_blocks is not None:
+            self.of_blocks.append(kinds)
+        self.kinds.update(kinds)  # += would look at all kinds again
         self.n_columns = n_columns
 
     def compute(self) -> Estimates:
@@ -147,6 +165,8 @@ class RankMetric:
         """
         if self.kinds.total() < 2:
             raise ValueError(f"update must have seen two users, got {self.kinds.total()}")
+        if self.of_blocks is not None:
+            return estimate(_log_of_blocks(self.of_blocks, self.protocol), [self.metric])
         return estimate(_log(self.kinds.items(), self.protocol), [self.metric])
 
     def merge(self, other: RankMetric) -> None:
@@ -159,16 +179,21 @@ class RankMetric:
         """
         if not isinstance(other, RankMetric):
             raise ValueError(f"other must be a RankMetric, got {type(other).__name__}")
+        if (self.of_blocks is None) != (other.of_blocks is None):
+            raise ValueError("other must have the same blocks, True or False")
         for name in ("metric", "protocol", "n_columns"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs and not (name == "n_columns" and None in (mine, theirs)):
                 raise ValueError(f"other must have the {name} {mine}, got {theirs}")
         self.kinds.update(other.kinds)
+        if self.of_blocks is not None:
+            self.of_blocks += other.of_blocks or []
         self.n_columns = self.n_columns or other.n_columns
 
     def reset(self) -> None:
         """Forget all users."""
         self.kinds.clear()
+        self.of_blocks = None if self.of_blocks is None else []
         self.n_columns = None
 
 
@@ -441,7 +466,12 @@ def _checked_protocol(protocol: Protocol | None) -> Protocol | None:
 
 
 def _counted(
-    scores: Any, targets: Any, mask: Any, protocol: Protocol | None, n_items: int | None
+    scores: Any,
+    targets: Any,
+    mask: Any,
+    protocol: Protocol | None,
+    n_items: int | None,
+    blocks: bool = False,
 ) -> _Counts:
     """Count the irrelevant candidates above and beside each relevant item of a matrix."""
     matrix = _checked_matrix(scores, protocol, n_items)
@@ -457,7 +487,7 @@ def _counted(
         row = user[int(np.argmin(n_negatives))]
         raise ValueError(f"scores must have irrelevant candidates in each row, got none in {row}")
     if n_items is None and (protocol is None or protocol.n_items != shape[1]):
-        if target_array.ndim == 1:
+        if target_array.ndim == 1 and not blocks:
             refuse_batch(shape[1], target_array)
         if protocol is None:
             refuse_sample(matrix, target_array, candidates)
@@ -591,6 +621,15 @@ def _log(kinds: Any, protocol: Protocol | None) -> Any:
     user, better, tied, n_negatives, users = np.array(table, dtype=np.int64).T
     frame = _frame(user, better, tied, n_negatives, protocol).assign(recommender="model")
     return read_log(frame.assign(count=users), **_design(protocol))
+
+
+def _log_of_blocks(of_blocks: Sequence[Counter[_Kind]], protocol: Protocol | None) -> Any:
+    """A log with a row for each user of each block."""
+    rows = [(block, *kind, count)
+            for block, kinds in enumerate(of_blocks) for kind, count in kinds.items()]  # fmt: skip
+    block, _, better, tied, count = np.repeat(rows, [row[-1] for row in rows], axis=0).T
+    frame = _frame(np.arange(count.size), better, tied, count, protocol)
+    return read_log(frame.assign(recommender="model", block=block), **_design(protocol))
 
 
 def _frame(

@@ -134,6 +134,17 @@ class Uniform:
 
 
 @dataclass(frozen=True)
+class InBlocks(Uniform):
+    """Each user is ranked among the items of its block, and blocks partition the items at random.
+
+    >>> InBlocks(replacement=False).uniform
+    True
+    """
+
+    drawn: ClassVar[str] = "uniformly, by a partition into blocks"
+
+
+@dataclass(frozen=True)
 class Unstated:
     """Negatives drawn with probabilities for which only the column n_above allows.
 
@@ -212,8 +223,9 @@ class Log:
         recommender; tied_relevant, how many relevant items of the instance tie with one another and
         with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
         n_above, n_chosen and n_chosen_better, if present.
-    protocol : Uniform, Censored, BesideChosen or Unstated
-        How negatives were drawn, with a field `replacement`. Unstated stands for a column n_above,
+    protocol : Uniform, InBlocks, Censored, BesideChosen or Unstated
+        How negatives were drawn, with a field `replacement`. InBlocks stands for a column block,
+        which is then that of `groups`. Unstated stands for a column n_above,
         BesideChosen for a column n_chosen, Censored for a column hit or ranks such as ">10".
     weights : ndarray of float, shape (users,), or None
         How many users each of `users` stands for (column count); None means one.

@@ -238,7 +238,26 @@ def refuse_batch(n_columns: int, targets: IntArray) -> None:
     if targets.size == n_columns > 1 and (targets == np.arange(n_columns)).all():
         raise ValueError(
             f"scores must not be those of a batch, got {n_columns:,} rows and columns, with the "
-            "diagonal relevant: the items of a batch are one sample for all its rows, so read them "
-            "with item ids, by readers.from_scores, and estimate with identification=False; if "
-            f"these are all items, say n_items={n_columns}"
+            "diagonal relevant: the items of a batch are one sample for all its rows. If batches "
+            "are a random partition of the items, each item once, say blocks=True with a protocol; "
+            "batches of interactions repeat items by their popularity, and nothing of all items "
+            f"follows; if these are all items, say n_items={n_columns}"
+        )
+
+
+def refuse_repeated(scores: Any, targets: Any, mask: Any) -> None:
+    """Refuse a block in which an item stands twice, and what is no block."""
+    matrix, columns = on_host(scores), on_host(targets)
+    n = matrix.shape[0]
+    if matrix.shape != (n, n) or not np.array_equal(columns, np.arange(n)):
+        raise ValueError(
+            "scores must be a square matrix with blocks=True, and targets 0, 1, ..., its diagonal, "
+            f"got shape {matrix.shape}"
+        )
+    n_different = len(np.unique(matrix, axis=1).T)
+    if mask is not None or n_different < n:
+        repeated = "a mask" if mask is not None else f"{n_different:,} different columns of {n:,}"
+        raise ValueError(
+            f"blocks must hold each item once, got {repeated}, as in batches of interactions, "
+            "whose items repeat by their popularity: no estimate of all items follows"
         )

@@ -29,7 +29,7 @@ from .columns import (
     whole_numbers,
     without_negatives,
 )
-from .compact import ANCHOR_COLUMNS, COLUMNS, Censored, Log, Uniform
+from .compact import ANCHOR_COLUMNS, COLUMNS, Censored, InBlocks, Log, Uniform
 from .groups import groups_of
 from .inspection import Drawn, not_independent
 from .row_checks import Sizes, log_of_frame, warn_of_instances
@@ -39,6 +39,8 @@ from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The column of a log whose users are ranked within blocks.
+BLOCK = "block"
 #: Columns by which a table of exact ranks is recognised.
 _EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")
 #: Negatives of each user in the bundled log.
@@ -167,6 +169,8 @@ def _check_flags(replacement: object, shared_negatives: object, fixed_sample_siz
 def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | None) -> bool:
     """Whether users share their negatives: as told, else as the reader's record shows."""
     shown = "users have nearly the same negatives" if attrs.get("shared_negatives") else ""
+    if isinstance(log.protocol, InBlocks):
+        return False
     if "negatives" in attrs and not shown and isinstance(log.protocol, Uniform):
         shown = _not_independent(log, Drawn(*attrs["negatives"]))
     if shown and shared_negatives is False and not _is_complete(log):
@@ -212,6 +216,7 @@ def _of_frame(
     anchors: Any,
 ) -> Log:
     """Read a log from a data frame of pandas."""
+    by = BLOCK if by is None and BLOCK in frame.columns else by
     if set(_EXACT) <= set(frame.columns):
         frame, replacement = _of_exact_ranks(frame, name, replacement), False
     by_reader = frame.attrs.get("replacement")
@@ -249,8 +254,11 @@ def _grouped(
 
 
 def _with(groups: pd.Series | None, log: Log) -> Log:
-    """The log with a group for each user."""
-    return log if groups is None else replace(log, groups=groups.reindex(log.users))
+    """The log with a group for each user; groups that are blocks share their candidates."""
+    if groups is None:
+        return log
+    protocol = InBlocks(log.replacement) if groups.name == BLOCK else log.protocol
+    return replace(log, groups=groups.reindex(log.users), protocol=protocol)
 
 
 def _checked_names(columns: Iterable[Any], name: str, by: str | None) -> list[Any]:
@@ -273,6 +281,7 @@ def _of_table(
 
     Plain whole numbers and text are scanned in blocks; other logs are loaded into a data frame.
     """
+    by = BLOCK if by is None and BLOCK in table.columns else by
     is_text = any(
         kind == "VARCHAR" and meaning(column) == "rank"
         for column, kind in zip(table.columns, table.types, strict=True)

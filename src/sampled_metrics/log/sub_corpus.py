@@ -213,8 +213,7 @@ def _check_lists(
         raise ValueError(
             f"{source} must rank one sub-corpus for all queries, got {len(blocks):,} blocks of "
             "documents with none in common, as where each query is ranked among the others of its "
-            "batch: readers.from_scores reads these, and estimate takes them with "
-            "identification=False"
+            "batch: if blocks are a random partition, readers.from_scores(rows, block=) reads them"
         )
 
 

@@ -30,6 +30,7 @@ def link_prediction(
     filtered: Any = None,
     historical: Any = None,
     uniform: Any = None,
+    block: ArrayLike | None = None,
     n_items: ArrayLike | None = None,
     recommender: str = "recommender",
 ) -> pd.DataFrame:
@@ -52,6 +53,9 @@ def link_prediction(
         True for negatives that were drawn uniformly, or their number if they are the first ones of
         each list, where the others were drawn in proportion to the degree, as half of DGL-KE's may
         be. Only the uniform ones are used, since the others say little of the nodes that they miss.
+    block : array_like, shape (n_edges,), optional
+        A label of the list that some edges share, such as those of a batch. Standard errors and
+        intervals are then over lists; one list for all edges gives an estimate and no interval.
     n_items : int or array_like of int, shape (n_edges,), optional
         Candidates of each edge: the nodes left after filtering, and without earlier partners where
         these are left out, the true one included. If omitted, tell :func:`~.read_log`.
@@ -120,7 +124,14 @@ def link_prediction(
         raise ValueError(f"y_pred_neg must hold a negative for each edge, got none for edge {edge}")
     if n_items is not None:
         frame["n_items"] = _checked_items(n_items, positives.size)
-    frame.attrs["shared_negatives"] = is_shared
+    if block is not None:
+        if np.shape(block) != positives.shape:
+            raise ValueError(
+                f"block must have a label for each of {positives.size} edges, got shape "
+                f"{np.shape(block)}"
+            )
+        frame["block"] = np.asarray(block)
+    frame.attrs["shared_negatives"] = is_shared and block is None
     return frame
 
 

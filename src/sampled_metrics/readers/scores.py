@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from .._validate import as_written, shortened
-from ..log.columns import item_of_user, refuse_twice
+from ..log.columns import item_of_user, labelled, refuse_twice, require_columns
 from ..log.query_values import Retrieved, retrieved
 from .candidates import KEY, checked_candidates, collapsed, count_above, flags
 
@@ -24,6 +24,7 @@ def from_scores(
     *,
     duplicates: Literal["refuse", "keep", "collapse"] = "refuse",
     candidates: Literal["uniform"] | None = None,
+    block: str | None = None,
 ) -> pd.DataFrame: ...
 
 
@@ -41,6 +42,7 @@ def from_scores(
     *,
     duplicates: Literal["refuse", "keep", "collapse"] = "refuse",
     candidates: Literal["uniform", "retrieved"] | None = None,
+    block: str | None = None,
 ) -> pd.DataFrame | Retrieved:
     """Count how many negatives scored above each relevant item, from the scores of all candidates.
 
@@ -60,6 +62,9 @@ def from_scores(
     candidates : {"uniform", "retrieved"}, optional
         How negatives came about: drawn uniformly, or the best of a retriever such as BM25, with
         the relevant items added. By default uniformly, unless the lists look retrieved.
+    block : str, optional
+        A column with the block of each user, if blocks partition the corpus at random, and each
+        user is ranked among the items of its block.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def from_scores(
         If a column, user or item is missing, a score is NaN or not a number, `relevant` is not 0 or
         1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
         unknown, a user has no relevant item, an item is both chosen and drawn, or so many users
-        lack one negative that candidates may have been retrieved.
+        lack one negative that candidates may have been retrieved; or if blocks are no partition.
 
     See Also
     --------
@@ -116,12 +121,43 @@ def from_scores(
     if candidates == "retrieved":
         _refuse_without_relevant(table)
         return retrieved(table, "the table")
+    if block is not None:
+        return _in_blocks(rows, table, block)
     if "chosen" in rows:
         return _beside_chosen(table.assign(chosen=flags(rows, "chosen", "the table")), duplicates)
     counts = _counted(table, duplicates)
     if candidates is None:
         _refuse_retrieved(counts)
     return counts
+
+
+def _in_blocks(rows: pd.DataFrame, table: pd.DataFrame, block: str) -> pd.DataFrame:
+    """The counts of users within blocks that partition the items."""
+    import pandas as pd
+
+    require_columns(rows, [block], "the table")
+    counts = _counted(table, "refuse")
+    table = table.assign(block=np.asarray(labelled(rows, block, "the table")))
+    items = table[["block", "item"]].drop_duplicates()
+    if (is_repeated := items["item"].duplicated()).any():
+        item = shortened(str(items.loc[is_repeated, "item"].iloc[0]))
+        raise ValueError(
+            f"blocks must partition the items, got {item} in several (of "
+            f"{items['item'].nunique():,} items {is_repeated.sum():,} repeat): batches of "
+            "interactions hold items by their popularity, and no estimate of all items follows"
+        )
+    of_user = table.groupby(KEY[:2], sort=False, observed=True)["block"]
+    blocks, sizes = of_user.agg(["first", "nunique", "size"]), items["block"].value_counts()
+    is_whole = blocks["size"].to_numpy() == sizes.reindex(blocks["first"]).to_numpy()
+    if (blocks["nunique"] > 1).any() or not is_whole.all():
+        user = blocks.index[(blocks["nunique"] > 1).to_numpy() | ~is_whole][0][1]
+        raise ValueError(
+            "each user must be ranked among all items of one block, got other items for user "
+            f"{shortened(str(user))}"
+        )
+    counts.attrs = {"replacement": False}
+    users = pd.MultiIndex.from_frame(counts[KEY[:2]])
+    return counts.assign(block=blocks["first"].reindex(users).to_numpy())
 
 
 def _refuse_retrieved(counts: pd.DataFrame) -> None:
