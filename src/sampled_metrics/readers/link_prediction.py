@@ -54,8 +54,7 @@ def link_prediction(
         each list, where the others were drawn in proportion to the degree, as half of DGL-KE's may
         be. Only the uniform ones are used, since the others say little of the nodes that they miss.
     block : array_like, shape (n_edges,), optional
-        A label of the list that some edges share, such as those of a batch. Standard errors and
-        intervals are then over lists; one list for all edges gives an estimate and no interval.
+        A label of the list that edges share, as in a batch: errors and intervals are over lists.
     n_items : int or array_like of int, shape (n_edges,), optional
         Candidates of each edge: the nodes left after filtering, and without earlier partners where
         these are left out, the true one included. If omitted, tell :func:`~.read_log`.
