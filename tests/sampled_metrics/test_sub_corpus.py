@@ -310,7 +310,7 @@ def test_queries_ranked_within_blocks_are_named_and_estimated_without_ranges():
     blocks = [range(q // size * size, q // size * size + size) for q in range(n)]
     run = {q: dict(zip(block, scores[q, block], strict=True)) for q, block in enumerate(blocks)}
     for corpus_size in (n, 2 * n):
-        with pytest.raises(ValueError, match=r"6 blocks of documents .* from_scores\(rows, block="):
+        with pytest.raises(ValueError, match=r"6 blocks of documents .*from_scores\(rows, block="):
             sm.readers.ranx(run, {q: q for q in run}, corpus_size=corpus_size)
     cut_run = {f"q{q}": dict(list(run[q].items())[: 10 + q % 2]) for q in run}
     with pytest.raises(ValueError, match="must rank the whole sub-corpus for each query, got 10"):
