@@ -77,7 +77,7 @@ def test_the_page_shows_the_coverage_of_the_file(default_intervals):
     [
         ("both first, but B last for one in 500", "STUDENT", "population"),
         ("even to rank 200", "DECREASING", "own users"),
-        ("even to rank 200", "TYPICAL", "population"),
+        ("even to rank 100, half last", "TYPICAL", "population"),
     ],
 )
 def test_logs_drawn_again_miss_as_they_are_kept(default_intervals, name, range_name, whose):

@@ -1,4 +1,4 @@
-"""Negatives as libraries draw them: low ids by enumeration, weighted estimates by simulation."""
+"""Negatives as libraries draw them: low ids by enumeration."""
 
 import csv
 from itertools import product
@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import sampled_metrics as sm
 from sampled_book.experiments import samplers
@@ -29,42 +28,6 @@ def test_law_of_the_lowest_equals_an_enumeration(n, m):
         counts = np.bincount([above[items].sum() for items in lists], minlength=m + 1)
         pmf = samplers.lowest_law(above, m)
         np.testing.assert_allclose(pmf, counts / n ** (2 * m), atol=1e-12)
-
-
-@pytest.mark.some(1)
-@pytest.mark.parametrize("way", ["replacement", "distinct", "collapsed"])
-def test_weighted_estimates_have_no_bias_and_intervals_their_coverage(way):
-    logs = samplers.weighted(way, n_logs=1_000, seed=11)
-    means = logs.estimated.mean(axis=1)
-    assert abs(means.mean() - logs.exact) < 4 * means.std(ddof=1) / np.sqrt(means.size)
-    assert 0.93 <= logs.covered() <= 0.97
-    # What is not weighted is another number.
-    assert abs(logs.naive.mean() - logs.exact) > 0.05
-
-
-def test_one_list_for_all_users_has_no_bias_but_the_users_do_not_show_its_error():
-    logs = samplers.weighted("one list", n_logs=1_000, seed=12)
-    means = logs.estimated.mean(axis=1)
-    assert abs(means.mean() - logs.exact) < 4 * means.std(ddof=1) / np.sqrt(means.size)
-    assert logs.covered() < 0.8
-
-
-def test_the_library_says_the_same_of_a_log():
-    logs = samplers.weighted("distinct", n_logs=3, seed=13)
-    for naive, estimated in zip(logs.naive, logs.estimated, strict=True):
-        rows = pd.DataFrame({"user": range(naive.size), "rank": np.rint(21 - 20 * naive)})
-        rows["n_above"] = 299 * (1 - estimated)
-        log = sm.read_log(rows, n_items=300, n_negatives=20, replacement=False)
-        estimates = sm.estimate(log, ["auc", "recall@5"])
-        auc = estimates.frame.iloc[0]
-        assert auc["reported"] == pytest.approx(naive.mean())
-        assert auc["estimate"] == pytest.approx(estimated.mean())
-        error = estimated.std(ddof=1) / np.sqrt(estimated.size)
-        assert auc["standard_error"] == pytest.approx(error)
-        low, high = stats.t.interval(0.95, estimated.size - 1, estimated.mean(), error)
-        assert (auc["possible_low"], auc["possible_high"]) == pytest.approx((low, high))
-        assert np.isnan(estimates.frame.iloc[1]["estimate"])
-        assert "recall@5 has no estimate" in estimates.notes[0]
 
 
 @pytest.mark.parametrize("way", samplers.WAYS)

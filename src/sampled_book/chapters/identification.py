@@ -311,42 +311,6 @@ def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
     }
 
 
-#: Logs of 600 whose 95% interval missed, by the number of catalogue sizes, when the library judged
-#: values by their likelihood: at commit c7536ba, of the population that `missed` draws. Counted in
-#: benchmarks/README.md.
-MISSED_BY_LIKELIHOOD = {1: 11, 2: 37, 4: 116, 8: 348, 16: 566}
-
-
-def missed(sizes: int, logs: int, users: int = 1_000) -> int:
-    """How many intervals of Recall@10 miss 0 where all users have their item at rank 11. Catalogues
-    have `sizes` sizes from 60 to 300; ten negatives, with replacement.
-
-    >>> missed(2, 3)
-    0
-    """
-    distinct = np.geomspace(60, 300, sizes).round().astype(int)
-    catalogue_sizes, n_missed = np.resize(distinct, users), 0
-    protocols = [Protocol(int(size), 10) for size in distinct]
-    for seed in range(logs):
-        above = np.random.default_rng(seed).binomial(10, 10 / (catalogue_sizes - 1))
-        counts = [np.bincount(above[catalogue_sizes == size], minlength=11) for size in distinct]
-        n_missed += int(interval(counts, protocols, "recall@10").low > 0)
-    return n_missed
-
-
-def missed_table(logs: int) -> Frame:
-    """Misses by the number of catalogue sizes: of likelihood, in 600 logs, and of bets."""
-    rows = [
-        {
-            "Catalogue sizes": sizes,
-            "Likelihood": f"{missed_by_likelihood} of 600",
-            "Bets": f"{missed(sizes, logs)} of {logs}",
-        }
-        for sizes, missed_by_likelihood in MISSED_BY_LIKELIHOOD.items()
-    ]
-    return pd.DataFrame(rows)
-
-
 def exercises(
     counts: NDArray[np.int64], ranks: NDArray[np.int64], protocol: Protocol, confidence: float
 ) -> Texts:

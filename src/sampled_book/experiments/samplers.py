@@ -1,9 +1,8 @@
-"""Negatives as libraries draw them: lists to audit, logs to correct, and what low ids get."""
+"""Negatives as libraries draw them: lists to audit, and what low ids get."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol
-from sampled_metrics._confidence import NORMAL_QUANTILE
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.readers import counts_above
 
 from ..data import datasets
 
@@ -144,76 +141,6 @@ def lowest_means(n_items: int, m: int, rank: int) -> dict[str, float]:
         name: 1.0 + float(lowest_law(side, m) @ np.arange(m + 1)) for name, side in sides.items()
     }
     return means | {"fair": float(Protocol(n_items, m).mean(rank))}
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """Users of many simulated logs: the AUC of the sampled ranks, and of the estimated ones."""
-
-    exact: float
-    naive: FloatArray
-    estimated: FloatArray
-
-    def covered(self) -> float:
-        """Share of the logs whose 95% interval, from the spread of its users, holds the exact."""
-        users = self.estimated.shape[1]
-        standard_error = self.estimated.std(axis=1, ddof=1) / np.sqrt(users)
-        error = np.abs(self.estimated.mean(axis=1) - self.exact)
-        return float((error < NORMAL_QUANTILE * standard_error).mean())
-
-
-def weighted(
-    sampler: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
-) -> Weighted:
-    """Logs of users drawn from thirty kinds, each with its ranking and its held-out item. Items are
-    drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with replacement,
-    for all users of a log.
-    """
-    rng, kinds = np.random.default_rng(seed), 30
-    popularity = np.ceil(400 / (1 + np.arange(n_items)) ** 0.8)
-    kind = rng.integers(0, kinds, (n_logs, n_users))
-    naive, estimated = np.empty(kind.shape), np.empty(kind.shape)
-    shared_items = np.empty((0, 0), dtype=np.int64)
-    if sampler == "one list":
-        shared_items = rng.choice(n_items, (n_logs, m), p=popularity / popularity.sum())
-    exact = np.empty(kinds)
-    for k in range(kinds):
-        liking = 0.5 * np.log(popularity) + rng.normal(size=n_items)
-        order = np.argsort(-liking, kind="stable")
-        rank = int(rng.integers(1, n_items * 3 // 5))
-        exact[k] = 1 - (rank - 1) / (n_items - 1)
-        held_out, place = order[rank - 1], np.empty(n_items, dtype=np.int64)
-        place[order] = np.arange(n_items)
-        weights = np.where(np.arange(n_items) == held_out, 0.0, popularity)
-        rows = np.nonzero(kind == k)
-        size = rows[0].size
-        if sampler == "distinct":
-            keys = rng.exponential(size=(size, n_items)) / np.maximum(weights, 1e-300)
-            items = np.argpartition(keys, m, axis=1)[:, :m]
-        elif sampler == "one list":
-            items, weights = shared_items[rows[0]], popularity
-        else:
-            items = rng.choice(n_items, (size, m), p=weights / weights.sum())
-        scores = -place[items].astype(float)
-        if sampler == "collapsed":
-            items = np.sort(items, axis=1)
-            scores = -place[items].astype(float)
-            scores[:, 1:][np.diff(items, axis=1) == 0] = np.nan
-        if sampler == "one list":
-            # A draw of the item itself is no draw above it.
-            inclusion = m * popularity / popularity.sum()
-        else:
-            protocol = Protocol(
-                n_items, m, weights=popularity[order], replacement=sampler != "distinct",
-                collapsed=sampler == "collapsed",
-            )  # fmt: skip
-            inclusion = protocol.inclusion(rank)[place]
-        position = np.full(size, -float(rank - 1))
-        scores[scores == position[:, np.newaxis]] = np.nan
-        above = counts_above(position, scores, inclusion[items])
-        estimated[rows] = 1 - above / (n_items - 1)
-        naive[rows] = np.nanmean(scores < position[:, np.newaxis], axis=1)
-    return Weighted(float(exact.mean()), naive, estimated)
 
 
 def hit_curves(
