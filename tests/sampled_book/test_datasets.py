@@ -466,8 +466,3 @@ def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative()
         auditing.audit(split.negatives, split.n_items, split.train, replacement=True)
     )
     assert [check for check in with_replacement if with_replacement[check].alarm] == ["duplicates"]
-
-
-def test_a_long_value_is_cut_in_an_error():
-    with pytest.raises(ValueError, match=r"got '9{56}\.\.\.$"):
-        datasets.movielens("9" * 1_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 from itertools import combinations, product
 from math import comb, prod
 
@@ -16,7 +15,6 @@ from scipy import stats
 
 from sampled_book.experiments import decoys
 from sampled_metrics import metric
-from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
@@ -48,11 +46,6 @@ def test_law_is_the_exact_one(n, g, rho):
     pmf = decoys.pmf(n, float(g), float(rho))
     assert pmf.shape == (n + 1,)
     np.testing.assert_allclose(pmf, [float(p) for p in expected], rtol=1e-12)
-
-
-def test_law_of_goodness_one_holds_good_decoys_only():
-    assert decoys.pmf(3, 1).tolist() == [0, 0, 0, 1]
-    assert decoys.pmf(3, 1, 0.5).tolist() == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -99,40 +92,11 @@ def test_law_has_the_moments_of_correlated_decoys(n, g, rho):
     assert pmf @ (x - mean) ** 2 == pytest.approx(variance, rel=1e-8, abs=1e-9)
 
 
-def test_law_of_users_who_differ_fits_a_simulation():
-    rng = np.random.default_rng(12)
-    g, rho, n, users = 0.2, 0.1, 12, 100_000
-    goodness = rng.beta(g * (1 / rho - 1), (1 - g) * (1 / rho - 1), users)
-    good = (rng.random((users, n)) < goodness[:, None]).sum(axis=1)
-    counted = np.bincount(good, minlength=n + 1)
-    expected = users * decoys.pmf(n, g, rho)
-    assert expected.min() > 5
-    assert stats.chisquare(counted, expected * users / expected.sum()).pvalue > 0.001
-    # The test can tell the law from independence.
-    independent = users * decoys.pmf(n, g)
-    is_large = independent > 5
-    assert ((counted[is_large] - independent[is_large]) ** 2 / independent[is_large]).sum() > 1000
-
-
 @pytest.mark.parametrize(("n", "good", "pool"), [(0, 2, 5), (3, 0, 5), (3, 2, 5), (5, 4, 5)])
 def test_law_in_pool_lists_every_choice(n, good, pool):
     counts = [sum(item < good for item in drawn) for drawn in combinations(range(pool), n)]
     expected = np.bincount(counts, minlength=n + 1) / len(counts)
     np.testing.assert_allclose(decoys.pmf_in_pool(n, good, pool), expected, rtol=1e-13, atol=1e-16)
-
-
-def test_law_in_pool_is_that_of_a_protocol_without_replacement():
-    pmf = Protocol(n_items=1577, n_negatives=100, replacement=False).pmf(17)
-    np.testing.assert_allclose(decoys.pmf_in_pool(100, 16, 1576), pmf, rtol=1e-12)
-
-
-def test_law_in_pool_fits_a_simulation():
-    rng = np.random.default_rng(13)
-    pool, good, n, runs = 30, 12, 8, 20_000
-    drawn = rng.permuted(np.tile(np.arange(pool), (runs, 1)), axis=1)[:, :n]
-    counted = np.bincount((drawn < good).sum(axis=1), minlength=n + 1)
-    expected = runs * decoys.pmf_in_pool(n, good, pool)
-    assert stats.chisquare(counted, expected * runs / expected.sum()).pvalue > 0.001
 
 
 # --- probabilities --------------------------------------------------------------------------------
@@ -152,11 +116,6 @@ def test_misclassified_keeps_its_digits_where_it_is_tiny(n, g):
         assert decoys.at_least(decoys.pmf(n, g), 1) == pytest.approx(float(exact), rel=1e-13)
 
 
-def test_misclassified_broadcasts():
-    probabilities = decoys.misclassified([[1], [100]], [0.0, 0.01, 1.0])
-    np.testing.assert_allclose(probabilities, [[0, 0.01, 1], [0, 1 - 0.99**100, 1]], rtol=1e-12)
-
-
 def among(n: int, goodness: list[Fraction]) -> Fraction:
     drawn = list(combinations(goodness, n))
     clean = sum((prod((1 - g for g in sample), start=Fraction(1)) for sample in drawn), Fraction(0))
@@ -171,17 +130,6 @@ def test_misclassified_among_averages_over_every_choice(eighths):
     for n in range(len(goodness) + 1):
         probability = decoys.misclassified_among(n, [float(g) for g in goodness])
         assert probability == pytest.approx(float(among(n, goodness)), rel=1e-13, abs=1e-16)
-
-
-@settings(max_examples=50, deadline=None)
-@given(goodness=st.lists(st.floats(0, 1), min_size=1, max_size=30), data=st.data())
-def test_items_that_differ_are_never_cleaner_than_items_alike(goodness, data):
-    n = data.draw(st.integers(0, len(goodness)))
-    probability = decoys.misclassified_among(n, goodness)
-    # Maclaurin's inequality from below; from above, the expected number of good decoys.
-    mean = min(1.0, float(np.mean(goodness)))
-    assert probability >= decoys.misclassified(n, mean) - 1e-12
-    assert probability <= min(1.0, n * mean) + 1e-12
 
 
 def test_misclassified_among_a_fixed_set_is_hypergeometric_and_keeps_small_values():
@@ -309,34 +257,6 @@ def test_the_place_of_a_test_item_is_beta_binomial():
     assert first == pytest.approx(decoys.pmf(good, 1 / (tests + 1), 1 / (tests + 2))[0])
 
 
-@pytest.mark.parametrize("placement", decoys.PLACEMENTS)
-def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
-    rng = np.random.default_rng(14)
-    chosen_metric, n, n_test, g, runs = metric("ndcg@10"), 40, 3, 0.1, 20_000
-    values = np.empty(runs)
-    value_at = cache(
-        lambda ranks: chosen_metric.of_set(np.array(ranks))
-    )  # there are few sets, and many runs
-    for i in range(runs):
-        good = (rng.random(n) < g).sum()
-        order = (
-            rng.permutation(n_test + good)
-            if placement == "random"
-            else np.arange(n_test + good)[::-1]
-        )
-        values[i] = value_at(tuple((np.flatnonzero(order < n_test) + 1).tolist()))
-    expected = decoys.loss(decoys.pmf(n, g), decoys.perfect(chosen_metric, n, n_test, placement))
-    error = values.std() / np.sqrt(runs)
-    assert error < 0.003
-    assert abs(1 - values.mean() - expected) < 4 * error
-
-
-def test_loss_without_good_decoys_is_nothing_and_keeps_small_values():
-    values = decoys.perfect(metric("rr"), 50)
-    assert decoys.loss(decoys.pmf(50, 0), values) == 0
-    assert decoys.loss(decoys.pmf(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
-
-
 def test_loss_is_counted_from_the_value_without_good_decoys():
     # One test item fills a fifth of the top five, and less the further down it is.
     values = decoys.perfect(metric("precision@5"), 9, placement="above")
@@ -344,26 +264,10 @@ def test_loss_is_counted_from_the_value_without_good_decoys():
     assert decoys.loss(decoys.pmf(9, 1), values) == pytest.approx(0.2)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    name=st.sampled_from(METRICS),
-    n=st.integers(1, 60),
-    n_test=st.integers(1, 5),
-    g=st.floats(0, 1),
-    rho=st.floats(0, 0.9),
-)
-def test_loss_grows_with_goodness_and_is_worst_above(name, n, n_test, g, rho):
-    chosen_metric = metric(name)
-    values = decoys.perfect(chosen_metric, n, n_test)
-    assert (np.diff(values) <= 1e-12).all()
-    pmf = decoys.pmf(n, g, rho)
-    cost = decoys.loss(pmf, values)
-    assert (
-        -1e-12
-        <= cost
-        <= decoys.loss(pmf, decoys.perfect(chosen_metric, n, n_test, "above")) + 1e-12
-    )
-    assert decoys.loss(decoys.pmf(n, g / 2, rho), values) <= cost + 1e-12
+def test_loss_without_good_decoys_is_nothing_and_keeps_small_values():
+    values = decoys.perfect(metric("rr"), 50)
+    assert decoys.loss(decoys.pmf(50, 0), values) == 0
+    assert decoys.loss(decoys.pmf(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
 
 
 # --- bad input ------------------------------------------------------------------------------------

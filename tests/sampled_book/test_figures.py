@@ -18,15 +18,6 @@ def ax():
     plt.close(figure)
 
 
-def test_curves_draw_the_numbers_under_their_names(ax):
-    lines = {"m = 1": np.array([1.0, 0.5, 0.0]), "exact": np.array([1.0, 0.0, 0.0])}
-    figures.curves(ax, [1, 2, 3], lines)
-    assert ax.get_legend_handles_labels()[1] == list(lines)
-    for line, values in zip(ax.lines, lines.values(), strict=True):
-        assert np.array_equal(line.get_xdata(), [1, 2, 3])
-        assert np.array_equal(line.get_ydata(), values)
-
-
 def test_curves_can_be_told_apart_without_colour(ax):
     figures.curves(ax, [1, 2], {str(i): [i, i] for i in range(6)})
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in ax.lines}) == 6
@@ -102,48 +93,6 @@ def test_names_of_wedges_lead_to_their_own_wedge(ax):
     assert np.diff(places).min() >= 0.1 - 1e-12
 
 
-def test_errors_by_gamma_star_the_least_of_each_curve(ax):
-    errors = {"N = 1": [3.0, 2.0, 1.0], "N = 9": [0.5, 0.2, 0.9]}
-    figures.errors_by_gamma(ax, [0.01, 0.1, 1.0], errors, {"N = 9": (0.05, 0.3)})
-    drawn = [
-        (line.get_marker(), list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines
-    ]
-    assert drawn[0] == ("None", [0.01, 0.1, 1.0], [3.0, 2.0, 1.0])
-    assert drawn[1] == ("*", [1.0], [1.0])
-    assert drawn[3] == ("*", [0.1], [0.2])
-    assert drawn[4] == ("o", [0.05], [0.3])
-    assert ax.get_legend_handles_labels()[1] == list(errors)
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_estimates_draw_means_spreads_and_exact_values(ax):
-    estimates = {"A": ([4.0, 5.0], [1.0, 2.0]), "B": ([3.0, 2.0], [0.5, 0.5])}
-    figures.estimates(ax, ["CLS", "BV 1"], estimates, {"A": 6.0, "B": 2.5})
-    heights = [np.asarray(line.get_ydata(), dtype=float).tolist() for line in ax.lines]
-    assert heights == [[6.0, 6.0], [4.0, 5.0], [2.5, 2.5], [3.0, 2.0]]
-    assert ax.lines[0].get_color() == ax.lines[1].get_color() != ax.lines[2].get_color()
-    bars = [segment[:, 1].tolist() for segment in ax.containers[0].lines[2][0].get_segments()]
-    assert bars == [[3.0, 5.0], [3.0, 7.0]]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["CLS", "BV 1"]
-    middle = [line.get_xdata()[0] for line in (ax.lines[1], ax.lines[3])]
-    assert middle[0] < 0 < middle[1]  # side by side
-
-
-def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
-    limits = {"90%": [0.1, 0.01], "95%": [0.05, 0.005]}
-    points = {"1 in 100": (10, 0.01)}
-    figures.clean_region(ax, [1, 10], limits, points, {"one good in two": 0.5})
-    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
-    assert drawn[:2] == [([1, 10], values) for values in limits.values()]
-    assert drawn[2][1] == [0.5, 0.5]
-    assert drawn[3] == ([10], [0.01])
-    assert [text.get_text() for text in ax.texts] == ["one good in two", "1 in 100"]
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    # The shaded region ends at the last curve: no point of it is above.
-    (region,) = ax.collections
-    assert region.get_paths()[0].vertices[:, 1].max() == 0.05
-
-
 def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     first = {"naive": (0.3, 0.2, 0.4), "monotone": (0.5, np.nan, np.nan)}
     figures.intervals(ax, {"A": first, "B": {"monotone": (0.1, 0.0, 0.2)}}, {"B": (0.0, 0.7)})
@@ -175,40 +124,11 @@ def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
     assert drawn[0][1] == 0.3
 
 
-def test_decoy_curves_have_exact_values_in_their_colours_and_one_run_as_points(ax):
-    expected, full = {"A": [0.9, 0.4], "B": [0.8, 0.3]}, {"A": 0.1, "B": 0.05}
-    figures.decoy_curves(ax, [5, 50], expected, full, {"A": [0.88, 0.41], "B": [0.7, 0.2]})
-    drawn = [np.ravel(line.get_ydata()).tolist() for line in ax.lines]
-    assert drawn == [[0.9, 0.4], [0.8, 0.3], [0.1], [0.05], [0.88, 0.41], [0.7, 0.2]]
-    colours = [line.get_color() for line in ax.lines]
-    assert colours[2:4] == colours[4:] == colours[:2]
-    assert ax.lines[4].get_linestyle() == "None"
-    assert ax.get_xscale() == "log"
-
-
 def test_rating_counts_fall_from_all_items_to_the_most_rated_one(ax):
     figures.rating_counts(ax, {"one": [5, 5, 2, 1], "two": [7]})
     drawn = [line.get_xydata().tolist() for line in ax.lines]
     assert drawn == [[[1, 1.0], [2, 0.75], [5, 0.5]], [[7, 1.0]]]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_rows_of_dots_stand_in_order_from_the_top(ax):
-    figures.rows_of_dots(ax, {"one": {"A": 1.0, "B": 0.2}, "two": {"A": 0.1, "B": 1.0}})
-    drawn = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
-    assert drawn == {"A": [[1.0, 0], [0.1, 1]], "B": [[0.2, 0], [1.0, 1]]}
-    assert ax.lines[0].get_marker() != ax.lines[1].get_marker()
-    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom
-
-
-def test_shrinking_draws_both_ends_of_each(ax):
-    figures.shrinking(ax, [10, 100], {"A": ([0, 1], [9, 8]), "B": ([3, 3], [4, 4])}, {"X": 5})
-    high, low, *_ = ax.lines
-    assert high.get_ydata().tolist() == [9, 8]
-    assert low.get_ydata().tolist() == [0, 1]
-    assert ax.lines[-1].get_ydata()[0] == 5
-    assert ax.lines[-1].get_color() == figures.marks("X")["X"]["color"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B"]
 
 
 def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):

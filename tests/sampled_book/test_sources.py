@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.data import benchmark, bundle, sources
+from sampled_book.data import benchmark, sources
 from sampled_book.data.benchmark import RECOMMENDERS
 from sampled_book.data.sequences import Sequences, read_sequences
 from sampled_metrics.ranking.exact import exact_ranks
@@ -173,35 +173,6 @@ def test_tuned_and_untuned_ranks_have_a_folder_each(folder, few, capsys):
     with pytest.raises(SystemExit):
         benchmark.main(["--untuned"])
     assert "give an --output folder for --untuned" in capsys.readouterr().err
-
-
-def test_a_run_may_be_interrupted_between_two_files(folder, few, monkeypatch):
-    assert command(folder) == 0
-    whole = bytes_in(folder.parent / "out")
-    for file in (folder.parent / "out").iterdir():
-        file.unlink()
-    write_json, calls = bundle.write_json, []
-
-    def interrupted(path, content):
-        calls.append(path)
-        if len(calls) in (1, 4):
-            raise KeyboardInterrupt
-        return write_json(path, content)
-
-    monkeypatch.setattr(bundle, "write_json", interrupted)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            command(folder)
-    assert command(folder) == 0
-    assert bytes_in(folder.parent / "out") == whole
-
-
-def test_another_order_of_recommenders_gives_the_same_bytes(folder, few, tmp_path):
-    data = sources.read_index(folder)[0]["shop"].read()
-    for out, order in (("a", NAMES), ("b", NAMES[::-1])):
-        (tmp_path / out).mkdir()
-        benchmark.run("shop", data, tmp_path / out, "command", str, order)
-    assert bytes_in(tmp_path / "a") == bytes_in(tmp_path / "b")
 
 
 def test_large_data_sets_have_smaller_grids_and_no_more_items_than_fit(monkeypatch):
@@ -427,11 +398,6 @@ def test_bundled_ranks_of_a_source_are_whole(name):
     random = ranks["Random"]  # whose ranks are uniform
     mean = ((random.n_better + 0.5) / candidates).mean()
     assert abs(mean - 0.5) < 5 / np.sqrt(12 * candidates.size)
-
-
-def test_the_ranks_of_the_sources_are_small():
-    sizes = [file.stat().st_size for name in ADDED for file in benchmark.BUNDLE.glob(f"{name}.*")]
-    assert sum(sizes) < 9_000_000
 
 
 def test_more_recommenders_than_not_are_above_a_popular_order():

@@ -25,7 +25,6 @@ from sampled_book.experiments.theory import (
     expected_of_set,
     observed,
     plug_in,
-    untied,
     users_behind,
     variance_of_set,
 )
@@ -165,14 +164,6 @@ def test_users_behind_needs_the_same_users() -> None:
         users_behind([1, 2], [1, 2, 3])
 
 
-def test_standings_are_equal_if_they_hold_the_same() -> None:
-    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
-    standing, twin, swapped = (
-        Standing.from_values(v) for v in (values, values, {"a": [1], "b": [0]})
-    )
-    assert len({standing, twin, swapped}) == 2
-
-
 @pytest.mark.some(30)
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", NAMES)
@@ -203,11 +194,6 @@ def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bo
     assert variance_of_set(estimator, ranks) == pytest.approx(
         covariances.sum() / (m * 25), rel=1e-10, abs=1e-15
     )
-
-
-def test_variance_of_a_set_of_one_is_that_of_the_item() -> None:
-    estimator = naive(metric("ndcg"), Protocol(500, 40))
-    assert variance_of_set(estimator, [30]) == pytest.approx(float(estimator.variance(30)))
 
 
 def test_bad_sets() -> None:
@@ -409,22 +395,6 @@ def test_draws_have_the_law_that_is_computed():
         edges = np.unique(np.concatenate(([0], bins)))
         seen, due = (np.add.reduceat(v, edges) for v in (counted[j], expected))
         assert chisquare(seen[due > 0], due[due > 0]).pvalue > 1e-3
-
-
-def test_simulated_means_and_variances():
-    rng = np.random.default_rng(5)
-    sets, runs, n = untied(many(), rng), 400, 25
-    ranks = np.sort([draw_ranks(sets, n, rng) for _ in range(runs)], axis=2)
-    for name in ("ndcg@10", "ap@5"):
-        values = metric(name).term(ranks, np.arange(1, 6), 5).sum(axis=2)
-        variance = sets.variance(metric(name), n)
-        errors = values.mean(axis=0) - sets.expected(metric(name), n)
-        varies = variance > 1e-12  # nothing is above some rankings
-        assert np.abs(errors[~varies]).max(initial=0) < 1e-12
-        z = errors[varies] / np.sqrt(variance[varies] / runs)
-        assert z.mean() == pytest.approx(0, abs=4 / np.sqrt(z.size))
-        assert 0.8 < (z**2).mean() < 1.2
-        assert values.var(axis=0, ddof=1).mean() == pytest.approx(variance.mean(), rel=0.02)
 
 
 def test_expected_differences_of_the_toy() -> None:
