@@ -134,4 +134,9 @@ def test_sources_weigh_alike_in_figures():
 def test_every_recommender_has_a_family():
     estimates, _ = left_out.bundled()
     assert estimates["family"].notna().all()
-    assert set(left_out.by_family(estimates)["sources"]) == {14, 23, 32}
+    table = left_out.by_family(estimates)
+    assert set(table["sources"]) == {14, 23, 32}
+    # As Appendix M says.
+    biases = table[table["n_negatives"] == 100].set_index("family")["bias"]
+    assert biases.idxmax() == "popularity"
+    assert biases.idxmin() == "sequences"

@@ -218,3 +218,52 @@ def test_odd_logs_get_an_estimate_with_an_error(items, m, all_at, replacement):
         assert np.isneginf(values[0]) == is_zero
         assert (covariance[0, 0] == 0) == (is_one or is_zero)
         assert np.isfinite(covariance[0, 0])
+
+
+def drawn_from(prior, rng, n_users=1_000, items=3_000, m=100, recommenders=3):
+    """A log whose recommenders are drawn from the prior, and their users' exact values."""
+    cells = Cells(items)
+    shared = rng.multivariate_normal(np.zeros(6), prior.between)
+    theta = prior.mean + shared + rng.multivariate_normal(np.zeros(6), prior.within, recommenders)
+    values = cells.values(metric("ndcg@10"))
+    users, exact = {}, []
+    for i, mass in enumerate(cells.masses(theta)):
+        cell = rng.choice(mass.size, n_users, p=mass)
+        better = rng.binomial(m, (cells.rank[cell] - 1) / (items - 1))
+        users[f"R{i}"] = np.bincount(better, minlength=m + 1).astype(float)
+        exact.append(values[cell].mean())
+    same = np.ones(m + 1, dtype=np.int64)
+    log = users, np.arange(m + 1), 0 * same, m * same, items * same, True
+    return log, np.array(exact)
+
+
+def test_of_logs_from_the_prior_errors_are_what_the_posterior_says():
+    """Deviations in units of the errors, and of differences, are standard normal."""
+    prior, rng = learned_prior.learned(), np.random.default_rng(7)
+    deviations, of_differences = [], []
+    for _ in range(300):
+        log, exact = drawn_from(prior, rng)
+        estimates, covariance = fit(counted(*log), prior).logarithms(metric("ndcg@10"))
+        off = estimates - np.log(exact)
+        deviations.append(off / np.sqrt(np.diag(covariance)))
+        variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+        of_differences.append((off[0] - off[1]) / np.sqrt(variance))
+    for parts in (np.concatenate(deviations), np.array(of_differences)):
+        assert abs(parts.mean()) < 0.15
+        assert 0.93 < parts.std() < 1.08
+        assert 0.93 < (np.abs(parts) < 1.96).mean() < 0.97
+        assert 0.63 < (np.abs(parts) < 1.0).mean() < 0.74
+
+
+def test_orders_of_users_and_recommenders_do_not_matter():
+    users, *rest, replacement = a_log(8)
+    prior = learned_prior.learned()
+    order = np.random.default_rng(9).permutation(200)
+    turned = {name: part[order] for name, part in reversed(users.items())}
+    first = fit(counted(users, *rest, replacement), prior)
+    again = fit(counted(turned, *(part[order] for part in rest), replacement), prior)
+    for name in METRICS:
+        values, covariance = first.logarithms(metric(name))
+        values_again, covariance_again = again.logarithms(metric(name))
+        np.testing.assert_allclose(values_again[::-1], values, rtol=1e-9)
+        np.testing.assert_allclose(covariance_again[::-1, ::-1], covariance, rtol=1e-8)
