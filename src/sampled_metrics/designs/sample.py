@@ -143,8 +143,9 @@ class Sample:
             raise ValueError(
                 "shared_negatives must be False for an identification interval or a verdict, got "
                 "True: the theorem needs independent uniform negatives for each user, and these "
-                f"are shared, or from part of the catalogue; {instead}, and "
-                "readers.trec or ranx with corpus_size reads runs over one sub-corpus"
+                f"are shared, or from part of the catalogue; {instead}, readers.trec or ranx with "
+                "corpus_size reads runs over one sub-corpus, and readers.from_scores with block "
+                "a random partition into blocks"
             )
         if self.log.fixed_sample_size:
             return
