@@ -16,11 +16,12 @@ import sampled_metrics as sm
 from sampled_metrics._validate import FloatArray
 from sampled_metrics.bounds.anchors import Anchors, draw
 
+from . import chosen
 from .chosen import BUNDLE, N_CHOSEN, counts
 
 FILE = BUNDLE / "anchors.csv"
 #: Scores computed, as shares of all; draws of anchors; error rate of an interval.
-SHARES, DRAWS, ERROR_RATE = (0.05, 0.1), 400, 0.05
+SHARES, DRAWS, ERROR_RATE = (0.02, 0.05, 0.1, 0.2), 400, 0.05
 METRICS = ("ndcg@10", "rr", "recall@10")
 
 
@@ -110,6 +111,20 @@ def widths(name: str, share: float, metrics: Sequence[str] = METRICS) -> pd.Data
 def bundled() -> pd.DataFrame:
     """The table that was computed before."""
     return pd.read_csv(FILE)
+
+
+def curves(sets: Sequence[str], metric: str) -> pd.DataFrame:
+    """Widths at each share of the scores by way, of the data sets whose names begin so.
+
+    Ways: those of :func:`widths`, and *chosen* and *uniform* of :mod:`~.chosen`. Columns: set,
+    share, way, width and lazy.
+    """
+    others = chosen.bundled().query("way in ['chosen', 'uniform']")
+    others = others.assign(width=others["high"] - others["low"])
+    table = pd.concat([bundled(), others]).query("metric == @metric")
+    table["set"] = table["name"].str.rpartition("_")[0].str.rpartition("_")[0]
+    table["lazy"] = table.groupby("name")["lazy"].transform("max")
+    return table.loc[table["set"].isin(sets), ["set", "share", "way", "width", "lazy"]]
 
 
 def ratios(table: pd.DataFrame, share: float = 0.05) -> pd.DataFrame:

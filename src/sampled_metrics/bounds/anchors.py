@@ -3,8 +3,8 @@
 The size `U` of a user is an upper bound of the user's metric `M`, such as the metric of the rank
 among the scored items alone. Auditors draw invoices in this way, in proportion to their amounts.
 Users are drawn without replacement. Before a draw let `K` be the sum of `M` over the users drawn
-earlier, and `R` the sum of `U` over all others. If the mean of `M` over all `N` users is `mu`, then
-the next `z = M / U` has the expectation `(N mu - K) / R`, and it is in [0, 1]. So (K + R z) / N has
+earlier, and `S` the sum of `U` over all others. If the mean of `M` over all `N` users is `mu`, then
+the next `z = M / U` has the expectation `(N mu - K) / S`, and it is in [0, 1]. So (K + S z) / N has
 the expectation `mu` (desraj1956), and bets on `z` give an interval for any number of anchors
 (waudbysmith2024). The users are fixed, whoever they are: only the draw is random, and it is ours.
 """

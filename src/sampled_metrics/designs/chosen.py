@@ -117,7 +117,21 @@ class ChosenAnalysis(UniformAnalysis):
             for name, mean in naive.items():
                 high = min(intervals[name].high, mean.value)
                 intervals[name] = intervals[name]._replace(high=high)
-        return intervals, [*notes, _NO_ESTIMATE]
+        return intervals, [*notes, *self._anchors(metric), _NO_ESTIMATE]
+
+    def _anchors(self, metric: Metric) -> list[str]:
+        """For how many users all items must be ranked, so that a metric with a cut-off is exact."""
+        if metric.cutoff is None:
+            return []
+        known = np.minimum(self.sample.better, 1 if self.log.replacement else np.inf)
+        is_open = self.log.kinds["n_chosen_better"] + known < metric.cutoff
+        shares = {n: counts @ is_open / counts.sum() for n, counts in self.sample.counts.items()}
+        share = " or ".join(f"{share:.0%}" for share in dict.fromkeys(shares.values()))
+        return [
+            f"{metric.name} is exact if all items are ranked for the {share} of users with fewer "
+            f"than {metric.cutoff} scored items above; the function anchors draws some of them, "
+            "for a shorter interval"
+        ]
 
     def settings(self) -> dict[str, Any]:
         return {"confidence": self.request.confidence}
