@@ -1,9 +1,13 @@
 """Examples draw figures; whatever one leaves open is closed after it."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import matplotlib.pyplot as plt
 import pytest
+
+# Needs PyTorch; tests/peers/test_sasrec.py tests it.
+collect_ignore = [] if find_spec("torch") else ["data/sasrec.py"]
 
 
 @pytest.fixture(autouse=True)

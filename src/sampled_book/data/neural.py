@@ -1,21 +1,18 @@
-"""Neural recommenders of RecBole, trained and ranked exactly on data sets of the benchmark.
+"""Neural recommenders, trained and ranked exactly on data sets of the benchmark.
 
 ``python -m sampled_book.data.neural`` computes rank intervals of the same users, candidates and
-order as :mod:`~sampled_book.data.benchmark`; ``benchmark.ranks(name, BUNDLE)`` reads them. RecBole
-gives each model's layers, initial weights, loss and scores. The loop that trains it is ours: Adam
-on one thread, from one seed.
+order as :mod:`~sampled_book.data.benchmark`; ``benchmark.ranks(name, BUNDLE)`` reads them.
+:mod:`~sampled_book.data.sasrec` is SASRec. RecBole gives Mult-VAE's layers, initial weights, loss
+and scores; the loop that trains it is ours: Adam on one thread, from one seed. Bundled ranks of
+SASRec whose `versions` name RecBole are of an earlier training by RecBole, and are kept because its
+validation NDCG@10 was higher.
 
-A model learns from all but the last two items of each user. After each round, of whole epochs and
+Mult-VAE learns from all but the last two items of each user. After each round, of whole epochs and
 at least `ROUND` steps, it ranks the validation items as the benchmark's tuning does. It stops once
 NDCG@10 has not risen for `PATIENCE` rounds, or when its processor time is over; the weights of the
-best round are kept. The benchmark's other recommenders learn again with the validation items; a
-neural one does not. As with the others, these items belong to the user's history when the test
-items are ranked: the model is given them, and they are no candidates.
-
-RecBole's own trainer gives a sequential model one row for each position, with the items before it.
-Here a row is a sequence and has a loss at each of its positions. Where a sequence fits into a
-window the loss is the same, from many times fewer rows. A longer sequence is cut into windows,
-elsewhere in each epoch.
+best round are kept. The other recommenders learn again with the validation items; Mult-VAE does
+not. As with the others, these items belong to the user's history when the test items are ranked:
+the model is given them, and they are no candidates.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 from unittest.mock import patch
 
@@ -35,7 +33,7 @@ from numpy.typing import NDArray
 from sampled_metrics._validate import IntArray
 
 from . import benchmark, bundle
-from .benchmark_recommenders import RECOMMENDERS, SEED, Entry
+from .benchmark_recommenders import RECOMMENDERS, SEED, Entry, Scores
 from .sequences import Sequences
 
 NAME = "sampled_book.data.neural"
@@ -45,34 +43,29 @@ BUNDLE = benchmark.BUNDLE / "neural"
 ROUND, PATIENCE = 50, 10
 #: Processor time of a model, in minutes.
 MINUTES = 5.0
-LIBRARIES = ("numpy", "scipy", "torch", "recbole")
-#: Data sets in order of time with at most 150,000 interactions.
+LIBRARIES = ("numpy", "scipy", "torch")
+#: Data sets in order of time with at most 300,000 interactions, the smaller first.
 DATA = (
-    "ml-100k",
-    "ml_latest_small",
-    "foursquare_nyc",
-    "brightkite",
-    "lastfm",
-    "delicious_tags",
-    "amazon_office",
-    "retailrocket",
-    "amazon_grocery",
-    "amazon_digitalmusic",
+    *("amazon_digitalmusic", "brightkite", "lastfm", "foursquare_nyc", "amazon_office"),
+    *("retailrocket", "amazon_grocery", "ml-100k", "ml_latest_small", "delicious_tags"),
+    *("tmall_sessions", "amazon_hin", "beauty", "amazon18_instruments", "amazon_videogames"),
+    *("tags_math_sx", "gowalla", "sports"),
 )
-#: What each model is given by RecBole's names; all else is RecBole's default. A step takes
-#: `train_batch_size` windows of sequences, or users. Feed-forward layers of SASRec are as wide as
-#: the others, and its dropout is 0.2, as its authors have them on MovieLens.
+#: What each model is given, Mult-VAE by RecBole's names; all else is RecBole's default.
 SETTINGS: dict[str, dict[str, float]] = {
     "SASRec": {
-        "n_layers": 2,
-        "n_heads": 2,
-        "hidden_size": 64,
-        "inner_size": 64,
-        "hidden_dropout_prob": 0.2,
-        "attn_dropout_prob": 0.2,
-        "MAX_ITEM_LIST_LENGTH": 50,
-        "learning_rate": 0.001,
-        "train_batch_size": 32,
+        "width": 64,
+        "blocks": 2,
+        "heads": 2,
+        "length": 50,
+        "dropout": 0.3,
+        "tokens": 800,
+        "learning_rate": 0.002,
+        "full_softmax_items": 1_600,
+        "negatives": 768,
+        "dense_items": 16_000,  # above, the items' vectors learn by sparse Adam
+        "sparse_learning_rate": 0.01,
+        "last_epochs": 2,
     },
     "MultiVAE": {
         "latent_dimension": 128,
@@ -82,17 +75,7 @@ SETTINGS: dict[str, dict[str, float]] = {
         "learning_rate": 0.001,
         "train_batch_size": 256,
     },
-    "GRU4Rec": {
-        "embedding_size": 64,
-        "hidden_size": 128,
-        "num_layers": 1,
-        "dropout_prob": 0.3,
-        "MAX_ITEM_LIST_LENGTH": 50,
-        "learning_rate": 0.001,
-        "train_batch_size": 32,
-    },
 }
-DEFAULT = ("SASRec", "MultiVAE")
 
 
 # --- what a model is shown ------------------------------------------------------------------------
@@ -154,108 +137,31 @@ class _Catalogue:
         return history, (history > 0).float(), torch.from_numpy(sizes)
 
 
-def _model(name: str, data: Sequences, settings: Mapping[str, float]) -> Any:
-    """A model of RecBole with its initial weights."""
+def _model(data: Sequences, settings: Mapping[str, float]) -> Any:
+    """Mult-VAE of RecBole with its initial weights."""
     import torch
     from recbole.config import Config
-    from recbole.utils import get_model
+    from recbole.model.general_recommender import MultiVAE
 
     given = {**settings, "use_gpu": False, "state": "ERROR", "train_neg_sample_args": None}
     with patch.object(sys, "argv", sys.argv[:1]):  # RecBole would read our options as its own
-        config = Config(model=name, dataset="benchmark", config_dict=given)
-    kind = get_model(name)
+        config = Config(model="MultiVAE", dataset="benchmark", config_dict=given)
     torch.autograd.set_detect_anomaly(False)  # a module of RecBole turns this check on, for all
-    return kind(config, _Catalogue(data))
-
-
-def _is_sequential(model: Any) -> bool:
-    return hasattr(model, "ITEM_SEQ")
-
-
-def _batches(
-    model: Any, data: Sequences, size: int, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """Each user once, or each window, in random order."""
-    import torch
-
-    if _is_sequential(model):
-        inputs, targets = windows(
-            data, model.max_seq_length, int(rng.integers(model.max_seq_length))
-        )
-    order = rng.permutation(len(inputs) if _is_sequential(model) else data.n_users)
-    for rows in np.array_split(order, -(-order.size // size)):
-        if _is_sequential(model):
-            wanted = torch.from_numpy(targets[rows])
-            sizes = (wanted > 0).sum(dim=1)
-            yield {
-                model.ITEM_SEQ: torch.from_numpy(inputs[rows])[:, : sizes.max()],
-                model.ITEM_SEQ_LEN: sizes,
-                model.POS_ITEM_ID: wanted[wanted > 0],
-            }
-        else:
-            yield {model.USER_ID: torch.from_numpy(rows)}
-
-
-def _at_every_position(output: Any, last: Any) -> Any:
-    """In place of `gather_indexes`, which takes the last position of each row."""
-    import torch
-
-    return output[torch.arange(output.shape[1]) <= last[:, None]]
+    return MultiVAE(config, _Catalogue(data))
 
 
 # --- training -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Scores of a model that knows these histories, and how its training ended."""
-
-    model: Any
-    data: Sequences
-    facts: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if not _is_sequential(self.model):
-            self.model.build_histroy_items(_Catalogue(self.data))
-
-    def __call__(self, users: IntArray) -> NDArray[np.float32]:
-        """Scores of all items for some users, shape (users, n_items)."""
-        import torch
-
-        model = self.model.eval()
-        if _is_sequential(model):
-            items, sizes = map(torch.from_numpy, latest(self.data, users, model.max_seq_length))
-            shown = {model.ITEM_SEQ: items, model.ITEM_SEQ_LEN: sizes}
-        else:
-            shown = {model.USER_ID: torch.from_numpy(users)}
-        with torch.no_grad():
-            scores = model.full_sort_predict(shown).reshape(users.size, -1)
-        return np.asarray(scores[:, 1:].numpy())
-
-
-def _train_round(model: Any, optimizer: Any, batches: Callable[[], Iterator[Any]]) -> int:
-    """Whole epochs until `ROUND` steps are taken; how many they were."""
-    model.train()
-    if _is_sequential(model):
-        model.gather_indexes = _at_every_position
-    steps, epochs = 0, 0
-    while steps < ROUND:
-        for batch in batches():
-            optimizer.zero_grad()
-            model.calculate_loss(batch).backward()
-            optimizer.step()
-            steps += 1
-        epochs += 1
-    if _is_sequential(model):
-        del model.gather_indexes
-    return epochs
-
-
 def until_no_rise(
-    train: Callable[[], int], value: Callable[[], float], keep: Callable[[], None], minutes: float
+    train: Callable[[], int],
+    value: Callable[[], float],
+    keep: Callable[[], None],
+    is_enough: Callable[[float, int], bool],
+    minutes: float = np.inf,
 ) -> dict[str, Any]:
     """Train in rounds, each of so many epochs as `train` says, and keep the round of the highest
-    value; how the training ended.
+    value; how the training ended. `is_enough` is asked with the highest value and the rounds since.
     """
     start = time.process_time()
     values: list[float] = []
@@ -266,7 +172,7 @@ def until_no_rise(
         best = int(np.argmax(values))
         if best == len(values) - 1:
             keep()
-        if len(values) - 1 - best >= PATIENCE:
+        if is_enough(values[best], len(values) - 1 - best):
             ended_by = "no rise"
         elif time.process_time() - start >= 60 * minutes:
             ended_by = "time"
@@ -278,50 +184,103 @@ def until_no_rise(
             "final": round(values[-1], 5),
         },
         "ended by": ended_by,
-        "minutes at most": minutes,
         "processor seconds": round(time.process_time() - start, 1),
     }
 
 
-def learn(name: str, data: Sequences, *, minutes: float = MINUTES, **settings: float) -> Trained:
-    """Train a model; `data` holds the validation items as each user's last."""
+def validation(data: Sequences) -> Callable[[Callable[[Sequences], Scores]], float]:
+    """The value on the validation items, each user's last of `data`, of what learns from the
+    others.
+    """
+    train, held_out = data.without_last(1)
+    users = benchmark.tuning_users(np.arange(train.n_users))
+    entry = Entry(learn, {}, tolerance=0.0)
+
+    def value(learned: Callable[[Sequences], Scores]) -> float:
+        intervals = benchmark.place(entry, learned(train), train, held_out, users)
+        return float(intervals.evaluate(benchmark.TUNED_BY).mean())
+
+    return value
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Scores of all items for some users, and how the training ended."""
+
+    scores: Scores
+    facts: Mapping[str, Any]
+
+    def __call__(self, users: IntArray) -> NDArray[Any]:
+        """Scores, shape (users, n_items)."""
+        return self.scores(users)
+
+
+def _scores(model: Any, data: Sequences) -> Scores:
+    """Scores of Mult-VAE that knows these histories."""
+    import torch
+
+    model.build_histroy_items(_Catalogue(data))
+
+    def scores(users: IntArray) -> NDArray[np.float32]:
+        with torch.no_grad():
+            values = model.eval().full_sort_predict({model.USER_ID: torch.from_numpy(users)})
+        return np.asarray(values.reshape(users.size, -1)[:, 1:].numpy())
+
+    return scores
+
+
+def _train_round(model: Any, optimizer: Any, size: int, rng: np.random.Generator) -> int:
+    """Whole epochs until `ROUND` steps are taken, each user once in each; how many they were."""
+    import torch
+
+    model.train()
+    steps, epochs, n_users = 0, 0, model.n_users
+    while steps < ROUND:
+        for rows in np.array_split(rng.permutation(n_users), -(-n_users // size)):
+            optimizer.zero_grad()
+            model.calculate_loss({model.USER_ID: torch.from_numpy(rows)}).backward()
+            optimizer.step()
+            steps += 1
+        epochs += 1
+    return epochs
+
+
+def learn(data: Sequences, **settings: float) -> Trained:
+    """Train Mult-VAE; `data` holds the validation items as each user's last."""
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    train, held_out = data.without_last(1)
-    users = benchmark.tuning_users(np.arange(train.n_users))
-    model = _model(name, train, settings)
+    train, _ = data.without_last(1)
+    model = _model(train, settings)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings["learning_rate"])
     size, rng = int(settings["train_batch_size"]), np.random.default_rng(SEED)
-    entry, trained = entries([name])[name], Trained(model, train, {})
+    value = validation(data)
     weights: dict[str, Any] = {}
-
-    def value() -> float:
-        intervals = benchmark.place(entry, trained, train, held_out, users)
-        return float(intervals.evaluate(benchmark.TUNED_BY).mean())
-
     facts = until_no_rise(
-        lambda: _train_round(model, optimizer, partial(_batches, model, train, size, rng)),
-        value,
+        lambda: _train_round(model, optimizer, size, rng),
+        lambda: value(partial(_scores, model)),
         lambda: weights.update(copy.deepcopy(model.state_dict())),
-        minutes,
+        lambda _, rounds_since: rounds_since >= PATIENCE,
+        MINUTES,
     )
     model.load_state_dict(weights)
-    return Trained(model, data, {"training": facts})
+    versions = {label: version(label) for label in ("torch", "recbole")}
+    facts["minutes at most"] = MINUTES
+    return Trained(_scores(model, data), {"training": facts, "versions": versions})
 
 
-def entries(models: Sequence[str], minutes: float = MINUTES) -> dict[str, Entry]:
-    """Models as recommenders of the benchmark, each with one value of every setting."""
-    return {
-        name: Entry(
-            partial(learn, name, minutes=minutes),
-            {setting: (value,) for setting, value in SETTINGS[name].items()},
-            tolerance=0.0,
-            by_time="MAX_ITEM_LIST_LENGTH" in SETTINGS[name],
-        )
-        for name in models
-    }
+def _learn_sasrec(data: Sequences, **settings: float) -> Scores:
+    from .sasrec import learn as learn_sasrec  # with PyTorch, which not all environments have
+
+    return learn_sasrec(data, **settings)
+
+
+#: Models as recommenders of the benchmark, each with one value of every setting.
+ENTRIES = {
+    name: Entry(learner, {key: (value,) for key, value in SETTINGS[name].items()}, 0.0, by_time)
+    for name, learner, by_time in (("SASRec", _learn_sasrec, True), ("MultiVAE", learn, False))
+}
 
 
 def judge(name: str, data: Sequences, folder: Any) -> list[str]:
@@ -359,15 +318,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--models",
         nargs="+",
-        default=DEFAULT,
+        default=tuple(SETTINGS),
         choices=tuple(SETTINGS),
-        help=f"default: {' '.join(DEFAULT)}",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=MINUTES,
-        help="processor time after which a model stops, on one thread; default: %(default)g",
+        help=f"default: {' '.join(SETTINGS)}",
     )
     options = parser.parse_args(argv)
     folder = options.output or BUNDLE
@@ -378,7 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error("give an --output folder for data sets other than the package's")
         readers |= {source.name: source.read for source in found.values()}
         turns = {name: turn for turn, name in enumerate(options.data)}
-        known = entries(options.models, options.minutes)
+        known = {model: ENTRIES[model] for model in options.models}
         for name in sorted(readers, key=lambda name: turns.get(name, len(turns))):
             data = readers[name]()
             command = f"python -m {NAME} --data {name}"
