@@ -253,3 +253,12 @@ def test_the_commands_take_anchors(two, tmp_path, capsys):
     assert main(["compare", str(paths[0]), "--metric", "rr", *options]) == 0
     assert capsys.readouterr().out.startswith("B beats A on RR (95% confidence, whatever")
     assert main(["gate", *map(str, paths[1:]), "--metric", "rr", *options]) == 0
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_beside_chosen_items_a_note_says_for_whom_all_items_are_ranked(ranks, replacement):
+    rows = rows_of(ranks)
+    notes = sm.estimate(sm.read_log(rows, n_items=N_ITEMS, replacement=replacement), ["rr@5"]).notes
+    known = rows["n_better"].clip(upper=1) if replacement else rows["n_better"]
+    share = (rows["n_chosen_better"] + known < 5).mean()
+    assert f"rr@5 is exact if all items are ranked for the {share:.0%} of users" in notes[0]

@@ -106,21 +106,11 @@ class AnchoredAnalysis(Analysis):
         assumption = NONE if of_population else OF_USERS
         ends = (anchors.population_interval if of_population else anchors.interval)(error_rate)
         interval = Range(*ends, assumption, THEOREM)
-        index = self.log.recommenders.index(name)
+        spread = anchors.estimate, anchors.standard_error
+        quote = ranges.quoted(anchors.estimate, interval)
         return EstimateRow(
-            recommender=name,
-            metric=metric.name,
-            reported=float(log_anchors.bounds(self.log, [metric])[metric.name][index].mean()),
-            estimate=anchors.estimate,
-            standard_error=anchors.standard_error,
-            typical_low=np.nan,
-            typical_high=np.nan,
-            possible_low=interval.low,
-            possible_high=interval.high,
-            assumption=assumption,
-            warrant=THEOREM,
-            quote=ranges.quoted(anchors.estimate, interval),
-            users=self.n_users,
+            *(name, metric.name, anchors.mean_bound, *spread, np.nan, np.nan),
+            *(*ends, assumption, THEOREM, quote, self.n_users),
         )
 
     def comparison(self, *, progress: bool) -> Comparison:
@@ -140,28 +130,12 @@ class AnchoredAnalysis(Analysis):
         anchors = self._anchors(metric, pair)
         low, high = anchors.interval(error_rate)
         sign = int(low > 0) - int(high < 0)
-        first, second = (
-            float(bound.mean())
-            for bound in log_anchors.bounds(self.log, [metric])[metric.name][
-                [self.log.recommenders.index(name) for name in pair]
-            ]
-        )
+        verdict = Judgement(sign, low, high).verdict(*pair)
+        ground = (OF_USERS, THEOREM) if sign else ("", "")
+        spread = anchors.estimate, anchors.standard_error
         return ComparisonRow(
-            first=pair[0],
-            second=pair[1],
-            reported=first - second,
-            estimate=anchors.estimate,
-            standard_error=anchors.standard_error,
-            student_low=np.nan,
-            student_high=np.nan,
-            possible_low=low,
-            possible_high=high,
-            verdict=Judgement(sign, low, high).verdict(*pair),
-            assumption=OF_USERS if sign else "",
-            warrant=THEOREM if sign else "",
-            favoured="",
-            probability=np.nan,
-            probability_low=np.nan,
+            *(*pair, anchors.mean_bound, *spread, np.nan, np.nan, low, high),
+            *(verdict, *ground, "", np.nan, np.nan),
             detectable=np.nan if sign else 0.5 * (high - low),
             users_needed=None,
         )
