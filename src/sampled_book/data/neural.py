@@ -303,6 +303,18 @@ def judge(name: str, data: Sequences, folder: Any) -> list[str]:
     return sentences
 
 
+def below_popular() -> list[str]:
+    """Bundled models with a lower NDCG@10 of the test items than Popular, and on which data."""
+    paths = sorted(BUNDLE.glob("*.json"))
+    known = {path.stem: benchmark.facts(path.stem, BUNDLE)["recommenders"] for path in paths}
+    return [
+        f"{model} on {name}"
+        for name, models in known.items()
+        for model, facts in models.items()
+        if facts["below Popular"]
+    ]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Train neural recommenders, rank the test items and write the ranks of each as it comes.
 
