@@ -167,6 +167,7 @@ evidence: $(VENV)/book.installed
 	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.learned_prior)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.left_out)
+	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.all_estimators)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.track_record)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.judged_kinds)
 	$(if $(ARGS),,$(RUN) -m sampled_book.experiments.reversals)

@@ -11,11 +11,8 @@ from matplotlib.figure import Figure
 from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..data import benchmark
 from ..display import figures
 from ..display.tables import Frame, Texts
-from ..experiments import evidence
-from . import fifty_sets
 from .correcting import Makers
 
 
@@ -140,32 +137,6 @@ def table_texts(
         "bias_most": (float(low.max()), ".0f", "up"),
         "order_least": round(n_starts * float(order[light].to_numpy().min())),
     }
-
-
-def benchmark_texts(metric_name: str = "ndcg@10", n_negatives: int = 100) -> Texts:
-    """What correcting fixes on the six first data sets, for the reported value and for the
-    correction with a fitted prior (`_best`): the root mean squared error as a multiple of the exact
-    metric (`size`), and the share of pairs in the wrong order in expectation and in one evaluation
-    (`once`).
-
-    >>> texts = benchmark_texts()
-    >>> texts["turn_size"], texts["turn_expected"], texts["turn_once_best"]
-    ('9.8', '22.3%', '14.0%')
-    """
-    errors, pairs = (evidence.bundled(kind, list(benchmark.DATA)) for kind in ("errors", "pairs"))
-    rows = evidence.by_correction(errors, pairs)
-    is_cell = (rows["metric"] == metric_name) & (rows["m"] == n_negatives) & ~rows["replacement"]
-    sizes = rows[is_cell].groupby("estimator")["share"].mean()
-    orders = fifty_sets.one_evaluation(pairs, n_negatives).set_index("Value")
-    label = metric(metric_name).label
-    texts: Texts = {
-        "turn_size": f"{sizes['naive']:.1f}",
-        "turn_size_best": f"{sizes[fifty_sets.BEST]:.2f}",
-    }
-    for key, value in (("", "reported value"), ("_best", fifty_sets.BEST)):
-        texts[f"turn_expected{key}"] = f"{orders.at[value, f'{label}, expected']:.1%}"
-        texts[f"turn_once{key}"] = f"{orders.at[value, f'{label}, one evaluation']:.1%}"
-    return texts
 
 
 def plot_estimates(computed: Frame, columns: Sequence[str], label: str) -> Figure:

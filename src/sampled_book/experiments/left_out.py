@@ -9,17 +9,17 @@ sampled_book.experiments.left_out`` computes and prints it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations, product
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
 
 from sampled_metrics import learned_prior, metric
-from sampled_metrics._validate import IntArray
+from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.learned_prior import Counts, Prior
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -80,19 +80,23 @@ def counts_of(
     return learned_prior.counted(users, above, np.zeros_like(above), m, candidates, replacement)
 
 
-def judged(
-    name: str, ranks: Mapping[str, RankIntervals], prior: Prior
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Estimates of all recommenders of a data set beside exact values, and of their order.
-
-    `estimate` and `exact` are values, `error` is the estimate's own standard error on the
-    logarithmic scale. For each log there are so many `pairs` with different exact values, of which
-    so many are in the `right` order, and of so many (`held`) the difference of logarithms is within
-    1.96 of its own errors.
+class Drawn(NamedTuple):
+    """A log of a data set: number of negatives, whether it has all users, and how it was drawn;
+    the exact ranks of its users, how many negatives are above, and the users' candidates.
     """
+
+    n_negatives: int
+    whole: bool
+    replacement: bool
+    ranks: dict[str, RankIntervals]
+    better: dict[str, IntArray]
+    sizes: IntArray
+
+
+def drawn(name: str, ranks: Mapping[str, RankIntervals]) -> Iterator[Drawn]:
+    """The logs of a data set, each with all its recommenders."""
     parts = {key: part for key, part in ranks.items() if key != FLOOR}
     sizes = next(iter(parts.values())).n_candidates
-    estimates, orders = [], []
     for m, n_users, replacement in product(SIZES, USERS, (False, True)):
         if sizes.min() - 1 < 1.2 * m or n_users >= sizes.size:
             continue
@@ -103,26 +107,49 @@ def judged(
             for key, part in parts.items()
         }
         better = dict(zip(chosen, sampled_above(chosen, m, replacement, rng), strict=True))
-        counts = counts_of(better, m, sizes[users], replacement)
+        yield Drawn(m, n_users == 0, replacement, chosen, better, sizes[users])
+
+
+def different_pairs(exact: FloatArray) -> IntArray:
+    """The indices of all pairs of recommenders with different exact values, (2, pairs).
+
+    >>> different_pairs(np.array([0.1, 0.2, 0.1])).tolist()
+    [[0, 1], [1, 2]]
+    """
+    first, second = np.triu_indices(exact.size, 1)
+    different = exact[first] != exact[second]
+    return np.stack([first[different], second[different]])
+
+
+def judged(
+    name: str, ranks: Mapping[str, RankIntervals], prior: Prior
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Estimates of all recommenders of a data set beside exact values, and of their order.
+
+    `estimate` and `exact` are values, `error` is the estimate's own standard error on the
+    logarithmic scale. For each log there are so many `pairs` with different exact values, of which
+    so many are in the `right` order, and of so many (`held`) the difference of logarithms is within
+    1.96 of its own errors.
+    """
+    estimates, orders = [], []
+    for m, whole, replacement, chosen, better, sizes in drawn(name, ranks):
+        counts = counts_of(better, m, sizes, replacement)
         fit = learned_prior.fit(counts, prior)
         for metric_name in METRICS:
-            row = name, m, users.size, replacement, metric_name
+            row = name, m, sizes.size, replacement, metric_name
             exact = np.array([part.evaluate(metric_name).mean() for part in chosen.values()])
             log_estimates, covariance = fit.logarithms(metric(metric_name))
             errors = np.sqrt(np.diag(covariance))
             lines = zip(chosen, exact, np.exp(log_estimates), errors, strict=True)
-            estimates += [(*row, n_users == 0, *line) for line in lines]
-            pairs = np.array(
-                [pair for pair in combinations(range(exact.size), 2) if len({*exact[[*pair]]}) > 1]
-            )
-            first, second = pairs.T
-            log_exact = _logarithm(exact, users.size)
+            estimates += [(*row, whole, *line) for line in lines]
+            first, second = different_pairs(exact)
+            log_exact = logarithm(exact, sizes.size)
             lead = log_estimates[first] - log_estimates[second]
             variance = errors[first] ** 2 + errors[second] ** 2 - 2.0 * covariance[first, second]
             off = lead - (log_exact[first] - log_exact[second])
             right = int((lead * (exact[first] - exact[second]) > 0).sum())
             held = int((np.abs(off) <= _REACH * np.sqrt(variance)).sum())
-            orders.append((*row, n_users == 0, first.size, right, held))
+            orders.append((*row, whole, first.size, right, held))
     columns = [*_LOG, "is_whole"]
     return (
         pd.DataFrame(estimates, columns=[*columns, "recommender", "exact", "estimate", "error"]),
@@ -130,7 +157,8 @@ def judged(
     )
 
 
-def _logarithm(values: Any, n_users: Any) -> Any:
+def logarithm(values: Any, n_users: Any) -> Any:
+    """The logarithm of values, each at least that of a few users."""
     return np.log(np.maximum(values, FEWEST_USERS / n_users))
 
 
@@ -157,7 +185,7 @@ def bundled() -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     folder, groups = benchmark.BUNDLE / "evidence", group_by_data()
     estimates, orders = (pd.read_csv(folder / file) for file in FILES.values())
-    off = _logarithm(estimates["estimate"], estimates["users"]) - _logarithm(
+    off = logarithm(estimates["estimate"], estimates["users"]) - logarithm(
         estimates["exact"], estimates["users"]
     )
     return (
