@@ -130,7 +130,7 @@ def test_ranks_are_of_the_benchmarks_users_and_candidates_and_are_computed_once(
     assert neural.main(arguments) == 0
     assert (out / "shop.json").read_bytes() == whole
     n_worse = sum(known["below Popular"] for known in facts["recommenders"].values())
-    assert capsys.readouterr().out.count("Popular has") == n_worse
+    assert capsys.readouterr().out.count("below Popular: ") == n_worse
 
 
 def test_a_model_below_popular_is_named(tmp_path):
@@ -141,8 +141,9 @@ def test_a_model_below_popular_is_named(tmp_path):
     last = RankIntervals(n_candidates - 1, np.zeros_like(users), n_candidates)
     known = {"recommenders": {"SASRec": {}}}
     benchmark.write("toy", {"SASRec": last}, known, {}, tmp_path)
-    assert neural.judge("toy", data, tmp_path)[0].startswith("toy, SASRec: NDCG@10 ")
+    neural.judge("toy", data, tmp_path)
     assert benchmark.facts("toy", tmp_path)["recommenders"]["SASRec"]["below Popular"] is True
+    assert neural.below_popular(tmp_path) == ["SASRec on toy"]
 
 
 def test_words_of_the_command_line_that_cannot_be_used(tmp_path, capsys):

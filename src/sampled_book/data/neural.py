@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -283,42 +284,33 @@ ENTRIES = {
 }
 
 
-def judge(name: str, data: Sequences, folder: Any) -> list[str]:
-    """Add the NDCG@10 of the test items, Popular's beside it, to what is known of each model; a
-    sentence for each model that is worse than Popular.
-    """
+def judge(name: str, data: Sequences, folder: Path) -> None:
+    """Add the NDCG@10 of the test items, Popular's beside it, to what is known of each model."""
     popular = benchmark.compute(RECOMMENDERS["Popular"], data)[0]
     baseline = float(popular.evaluate(benchmark.TUNED_BY).mean())
-    facts, sentences = benchmark.facts(name, folder), []
+    facts = benchmark.facts(name, folder)
     facts[f"test {benchmark.TUNED_BY} of Popular"] = round(baseline, 5)
     for model, intervals in benchmark.ranks(name, folder).items():
         value = float(intervals.evaluate(benchmark.TUNED_BY).mean())
-        facts["recommenders"][model] |= {
-            f"test {benchmark.TUNED_BY}": round(value, 5),
-            "below Popular": value < baseline,
-        }
-        if value < baseline:
-            sentences.append(f"{name}, {model}: NDCG@10 {value:.4f}, Popular has {baseline:.4f}")
+        judged = {f"test {benchmark.TUNED_BY}": round(value, 5), "below Popular": value < baseline}
+        facts["recommenders"][model] |= judged
     bundle.write_json(folder / f"{name}.json", facts)
-    return sentences
 
 
-def below_popular() -> list[str]:
-    """Bundled models with a lower NDCG@10 of the test items than Popular, and on which data."""
-    paths = sorted(BUNDLE.glob("*.json"))
-    known = {path.stem: benchmark.facts(path.stem, BUNDLE)["recommenders"] for path in paths}
+def below_popular(folder: Path = BUNDLE) -> list[str]:
+    """Models with a lower NDCG@10 of the test items than Popular, and on which data."""
     return [
-        f"{model} on {name}"
-        for name, models in known.items()
-        for model, facts in models.items()
-        if facts["below Popular"]
+        f"{model} on {path.stem}"
+        for path in sorted(folder.glob("*.json"))
+        for model, known in benchmark.facts(path.stem, folder)["recommenders"].items()
+        if known["below Popular"]
     ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train neural recommenders, rank the test items and write the ranks of each as it comes.
 
-    The exit status is 2 if the data or RecBole cannot be had.
+    The exit status is 2 if the data, PyTorch or RecBole cannot be had.
     """
     parser = bundle.parser(NAME, main.__doc__)
     parser.add_argument(
@@ -349,7 +341,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = f"python -m {NAME} --data {name}"
             tell = partial(print, flush=True)
             benchmark.run(name, data, folder, command, tell, entries=known, libraries=LIBRARIES)
-            yield from judge(name, data, folder)
+            judge(name, data, folder)
+        yield from (f"below Popular: {model}" for model in below_popular(folder))
         if problems:
             raise ValueError("; ".join(problems))
 
