@@ -39,7 +39,10 @@ def test_judged_rows_are_about_the_special_recommender_and_the_exact_order():
 @pytest.mark.parametrize("kind", judged_kinds.KINDS)
 def test_kinds_are_kept_apart_and_have_the_benchmarks_users(kind):
     folder = benchmark.BUNDLE / kind
-    names = sorted(path.stem for path in folder.glob("*.npz"))
+    paths = sorted(folder.glob("*.npz"))
+    if kind == "neural":  # beside others of the same data set alone
+        paths = [path for path in paths if (benchmark.BUNDLE / path.name).exists()]
+    names = [path.stem for path in paths]
     assert names
     rows = judged_kinds.bundled()
     assert set(rows.loc[rows["kind"] == kind, "data"]) == set(names)

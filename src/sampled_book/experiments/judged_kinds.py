@@ -41,9 +41,13 @@ Evaluation = tuple[str, dict[str, RankIntervals], set[str]]
 
 
 def evaluations(kind: str, folder: Path) -> Iterator[Evaluation]:
-    """The evaluations of a kind, `DRAWS` of each recommender or pair of twins."""
+    """The evaluations of a kind, `DRAWS` of each recommender or pair of twins; neural ones where
+    the benchmark has other recommenders of the data set.
+    """
     for path in sorted((folder / kind).glob("*.npz")):
         name = path.stem
+        if kind == "neural" and not (folder / path.name).exists():
+            continue
         special = benchmark.ranks(name, folder / kind)
         known = benchmark.ranks(name, folder) if kind == "neural" else {}
         ranks = {key: part for key, part in known.items() if key != FLOOR} | special
