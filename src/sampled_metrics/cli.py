@@ -126,7 +126,7 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
 
     log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress by estimator")
-    options |= {"assumption": _assumption(arguments)}
+    options |= {"assumption": _assumption(arguments), "family": _family(arguments)}
     shown = {"population": arguments.population, "identification": not arguments.no_identification}
     estimates: Any = evaluation.estimate(log, arguments.metrics, **shown, **options)
     if page_path is not None:
@@ -137,12 +137,24 @@ def _estimate(arguments: argparse.Namespace, files: OutputFiles) -> None:
     _show(estimates, table_path, arguments)
 
 
+def _family(arguments: argparse.Namespace) -> str | dict[str, str] | None:
+    """One family for all recommenders, or that of each, written NAME=FAMILY."""
+    words = [word.rpartition("=") for word in arguments.family or []]
+    if len(words) == 1 and not words[0][0]:
+        return str(words[0][2])
+    if unnamed := [family for name, _, family in words if not name]:
+        raise ValueError(
+            f"--family must be one family, or RECOMMENDER=FAMILY for each, got {unnamed[0]!r}"
+        )
+    return {name: family for name, _, family in words} or None
+
+
 def _compare(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from . import evaluation
 
     log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress by estimator")
-    options |= {"assumption": _assumption(arguments)}
+    options |= {"assumption": _assumption(arguments), "family": _family(arguments)}
     comparison = evaluation.compare(log, arguments.metric, **options)
     if page_path is not None:
         from .report import pages

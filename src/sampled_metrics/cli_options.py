@@ -66,6 +66,7 @@ def estimate_options(add: partial[None]) -> None:
     add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
         default=["recall@10", "ndcg@10", "ap", "auc"])
     add("--estimator NAME", "what the estimate is computed with, such as naive or bias-variance")
+    _family_option(add)
     _group_options(add)
     _assume_option(add)
     add("--population", "intervals from anchors are for the population of the users")
@@ -78,6 +79,12 @@ def compare_options(add: partial[None]) -> None:
     _assume_option(add)
     _metric_option(add, "...")
     add("--estimator NAME", "what the corrected difference is computed with")
+    _family_option(add)
+
+
+def _family_option(add: partial[None]) -> None:
+    add("--family FAMILY...", "sequential or popularity, for all or as SASRec=sequential: the "
+        "learned prior differs for models that read sequences or rank by popularity")
 
 
 def _group_options(add: partial[None]) -> None:

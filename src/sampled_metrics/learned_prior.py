@@ -9,8 +9,9 @@ A distribution belongs to an exponential family. The density of rank r among n i
 proportional to exp(log(n) B(z) theta / 9) / r, where z = log(r) / log(n) and B is a natural cubic
 spline. Wherever B theta is linear in z, the density is a power of r. Recommender i of a log has
 theta_i = mean + u + v_i, where u, of covariance `between`, is shared by the log, and v_i has the
-covariance `within`. Both are normal. The fit is the joint posterior mode, and errors come from
-Laplace's approximation around it.
+covariance `within`. Both are normal. Models that read sequences, and those that rank by
+popularity, have another mean. The fit is the joint posterior mode, and errors come from Laplace's
+approximation around it.
 """
 
 from __future__ import annotations
@@ -46,11 +47,25 @@ _TINY, _LEAST = 1e-300, 1e-100
 
 
 class Prior(NamedTuple):
-    """How theta varies: its mean, and covariances between logs and within a log."""
+    """How theta varies: its mean, and covariances between logs and within a log.
+
+    `families` holds what a family of recommenders adds to the mean. The mean may have a row for
+    each recommender of a log, as from :meth:`of`.
+    """
 
     mean: FloatArray
     between: FloatArray
     within: FloatArray
+    families: Mapping[str, FloatArray]
+
+    def of(self, families: Sequence[str]) -> Prior:
+        """The prior of recommenders of these families; of an unknown one it is that of the others.
+
+        >>> learned().of(["sequential", ""]).mean.shape
+        (2, 6)
+        """
+        added = [self.families.get(name, np.zeros(len(self.within))) for name in families]
+        return self._replace(mean=self.mean + np.array(added))
 
 
 @cache
@@ -71,7 +86,10 @@ def learned(without: str = "") -> Prior:
     """
     content = stored()["without"][without] if without else stored()
     return Prior(
-        np.array(content["mean"]), _symmetric(content["between"]), _symmetric(content["within"])
+        np.array(content["mean"]),
+        _symmetric(content["between"]),
+        _symmetric(content["within"]),
+        {name: np.array(added) for name, added in content["families"].items()},
     )
 
 
@@ -362,7 +380,8 @@ def newton_step(
 @one_thread
 def fit(counts: Counts, prior: Prior) -> Posterior:
     """The joint posterior mode of all recommenders of a log, by Fisher scoring."""
-    theta, shared = np.tile(prior.mean, (len(counts.users), 1)), np.zeros_like(prior.mean)
+    shared = np.zeros(len(prior.within))
+    theta = prior.mean + np.zeros((len(counts.users), shared.size))
     value, *slopes = log_posterior(counts, prior, theta, shared)
     for _ in range(_STEPS):
         step = newton_step(prior, theta, shared, *slopes)

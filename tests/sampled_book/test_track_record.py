@@ -53,7 +53,7 @@ def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
 
 def test_evaluations_are_drawn_again_as_they_are_kept(tables):
     (prior,) = evaluations.priors_without(["movielens"]).values()
-    drawn = next(evaluations.logs("ml-100k", benchmark.ranks("ml-100k"), 50, 1, prior))
+    drawn = next(evaluations.logs("ml-100k", evaluations.ranks_of("ml-100k"), 50, 1, prior))
     keys = [*evaluations.LOG, "metric"]
     columns = ["exact", "estimate", "error", "first"]
     for table, kept, names, compared in (
@@ -85,8 +85,9 @@ def test_the_prior_of_a_source_is_learned_from_the_others():
     """Learned without MovieLens, it is the one that the library keeps for its own log."""
     (prior,) = evaluations.priors_without(["movielens"]).values()
     kept = learned_prior.learned("movielens")
-    for anew, stored in zip(prior, kept, strict=True):
+    for anew, stored in zip(prior[:3], kept[:3], strict=True):
         np.testing.assert_allclose(anew, stored, rtol=2e-5, atol=1e-9)
+    assert prior.families.keys() == kept.families.keys()
     assert not np.allclose(prior.mean, learned_prior.learned().mean, rtol=1e-3)
 
 
@@ -215,7 +216,7 @@ def test_the_page_states_the_shares_that_are_counted():
         by_source = at_hundred[at_hundred["metric"] == name]
         of_verdicts = (by_source["wrong_verdicts"] / by_source["verdicts"]).mean()
         assert form.format(by_source["wrong"].mean(), of_verdicts) in words
-    assert at_hundred["called"].mean() == pytest.approx(0.7, abs=0.05)  # about 70%
+    assert at_hundred["called"].mean() == pytest.approx(0.75, abs=0.03)  # three quarters
 
 
 def test_pages_that_quote_the_benchmark_quote_the_present_one():
@@ -225,3 +226,20 @@ def test_pages_that_quote_the_benchmark_quote_the_present_one():
     )
     assert f"on a benchmark of {track_record.benchmark()})" in start
     assert f"on {track_record.benchmark()}." in decide
+
+
+def test_decide_has_the_verdicts_on_models_that_read_sequences(tables):
+    own, pairs = (t[t["up_to"] == 100] for t in evaluations.of_metric(*tables, "ndcg@10"))
+    verdicts = pd.concat(
+        pairs[(pairs["group"] == group) & (pairs["strength"] >= evaluations.decided(rest))]
+        for group in own["group"].unique()
+        for rest in [pairs[pairs["group"] != group]]
+    )
+    is_sequential = verdicts[["first", "second"]].isin(["Markov chain", "SASRec"]).any(axis=1)
+    wrong = ~verdicts["right"]
+    words = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
+    assert (
+        f"of {is_sequential.sum()} verdicts on NDCG@10 with the Markov chain or SASRec "
+        f"{(wrong & is_sequential).sum()} were wrong (others: {(wrong & ~is_sequential).sum()} of "
+        f"{(~is_sequential).sum():,})"
+    ) in words

@@ -1,12 +1,16 @@
 """The learned prior against 50-digit arithmetic, differences, and draws from itself."""
 
+import argparse
 from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
 
-from sampled_metrics import learned_prior, metric
+import sampled_metrics as sm
+from sampled_metrics import cli, learned_prior, metric
+from sampled_metrics.designs import options
 from sampled_metrics.learned_prior import Cells, Counts, counted, fit
 
 METRICS = ["ndcg@10", "recall@10", "recall@100", "ap", "auc", "accuracy"]
@@ -267,3 +271,56 @@ def test_orders_of_users_and_recommenders_do_not_matter():
         values_again, covariance_again = again.logarithms(metric(name))
         np.testing.assert_allclose(values_again[::-1], values, rtol=1e-9)
         np.testing.assert_allclose(covariance_again[::-1, ::-1], covariance, rtol=1e-8)
+
+
+def test_a_family_moves_the_mean_of_its_recommenders_alone():
+    rows = pd.DataFrame({"user": range(300), "rank": np.random.default_rng(2).integers(1, 40, 300)})
+    both = pd.concat([rows.assign(recommender=name) for name in ("A", "SASRec")])
+    log = sm.read_log(both, n_items=5_000, n_negatives=100, replacement=True)
+
+    def values(**options):
+        return sm.estimate(log, ["ndcg@10"], identification=False, **options).frame["estimate"]
+
+    plain, sequential = values(), values(family={"SASRec": "sequential"})
+    assert plain[0] == pytest.approx(plain[1])
+    assert sequential[1] > 1.2 * plain[1]  # more users at the very top
+    assert sequential[0] < sequential[1]
+    assert values(family="popularity")[0] < plain[0]
+    shifted = learned_prior.learned().of(["sequential", "none", ""]).mean
+    np.testing.assert_array_equal(shifted[1:], np.tile(learned_prior.learned().mean, (2, 1)))
+    gap = sm.compare(log, "ndcg@10", family={"SASRec": "sequential"}).frame["estimate"].item()
+    assert gap == pytest.approx(sequential[0] - sequential[1])
+
+
+def test_notes_on_families():
+    names = ["SASRec", "MostPop", "Popular music", "bert4rec-2", "ALS"]
+    _, notes = options.families(None, names)
+    assert [note.partition(" seems to be ")[0] for note in notes] == [
+        "SASRec",
+        "MostPop",
+        "bert4rec-2",
+    ]
+    assert "(--family MostPop=popularity)" in notes[1]
+    families, notes = options.families({"SASRec": "sequential", "ALS": "linear"}, ["SASRec", "ALS"])
+    assert families == ["sequential", "linear"]
+    (note,) = notes
+    assert note.startswith("family linear has no mean of its own in the learned prior")
+    with pytest.raises(ValueError, match="family must name recommenders of the log, got 'B'"):
+        options.families({"B": "sequential"}, ["A"])
+
+
+@pytest.mark.parametrize(
+    ("words", "family"),
+    [
+        ([], None),
+        (["sequential"], "sequential"),
+        (["A=sequential", "k=5=popularity"], {"A": "sequential", "k=5": "popularity"}),
+    ],
+)
+def test_families_on_the_command_line(words, family):
+    assert cli._family(argparse.Namespace(family=words)) == family
+
+
+def test_two_families_without_names_are_refused():
+    with pytest.raises(ValueError, match="--family must be one family, or RECOMMENDER=FAMILY"):
+        cli._family(argparse.Namespace(family=["sequential", "A=popularity"]))

@@ -33,13 +33,6 @@ INDEX = "index.csv"
 FOLDER = "recommenders"
 #: Where the sources of the bundled ranks are listed.
 TABLE = datasets.BUNDLE / "benchmark" / "sources.csv"
-#: Groups that models of the error are fitted to; all others calibrate. The first four shaped the
-#: corrections. The others were drawn from the remaining 28 before most of these were ranked:
-#: ``default_rng(SEED).choice(sorted(names), 4, replace=False)``.
-FITTING_GROUPS = (
-    *("movielens", "lastfm hetrec", "amazon 2014", "yelp"),
-    *("citeulike", "xmarket", "yahoo_movies", "gowalla"),
-)
 _COUNTS = ("users", "items", "interactions")
 _WORDS = ("name", "group", "platform", "in_order", "repository", "path")
 

@@ -1,8 +1,8 @@
 """What the library's track record says of kinds of recommenders that it was not calibrated on.
 
-Their exact ranks are in folders beside the benchmark's: neural recommenders, predictors of ratings,
-and near-twins (one model from two seeds). Each evaluation has one such recommender and others of
-the same data set; near-twins are compared with each other.
+Their exact ranks are in folders beside the benchmark's: a neural recommender, predictors of
+ratings, and near-twins (one model from two seeds). Each evaluation has one such recommender and
+others of the same data set; near-twins are compared with each other.
 ``python -m sampled_book.experiments.judged_kinds`` judges them.
 """
 
@@ -24,6 +24,7 @@ from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle
+from .learned_prior import FAMILY_OF, NEURAL, ranks_of
 from .protocols import FLOOR
 from .track_record import GROUP, drawn
 
@@ -41,15 +42,15 @@ Evaluation = tuple[str, dict[str, RankIntervals], set[str]]
 
 
 def evaluations(kind: str, folder: Path) -> Iterator[Evaluation]:
-    """The evaluations of a kind, `DRAWS` of each recommender or pair of twins; neural ones where
-    the benchmark has other recommenders of the data set.
-    """
+    """The evaluations of a kind, `DRAWS` of each recommender or pair of twins."""
     for path in sorted((folder / kind).glob("*.npz")):
         name = path.stem
-        if kind == "neural" and not (folder / path.name).exists():
+        special = {
+            key: part for key, part in benchmark.ranks(name, folder / kind).items() if key != NEURAL
+        }
+        if not special:  # SASRec alone, which is in the record
             continue
-        special = benchmark.ranks(name, folder / kind)
-        known = benchmark.ranks(name, folder) if kind == "neural" else {}
+        known = ranks_of(name, folder) if kind == "neural" else {}
         ranks = {key: part for key, part in known.items() if key != FLOOR} | special
         rng = np.random.default_rng([crc32(f"{kind} {name}".encode())])
         for _ in range(DRAWS):
@@ -81,7 +82,8 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
     rows: list[dict[str, Any]] = []
     for name in METRICS:
         parsed = metric(name)
-        analysis: Any = analysis_of(log, Request([parsed]))
+        families = {key: FAMILY_OF[key] for key in ranks if key in FAMILY_OF}
+        analysis: Any = analysis_of(log, Request([parsed], family=families))
         record, _ = analysis.record(parsed, LEARNED)
         exact = {key: float(part.evaluate(name).mean()) for key, part in ranks.items()}
         paired = analysis._paired(parsed, LEARNED)

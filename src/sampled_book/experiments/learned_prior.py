@@ -31,6 +31,14 @@ FREEDOM = 4.0
 ROUNDS, INNER_ROUNDS = 4, 100
 #: Where the library keeps what it reads, and the prior's file there.
 LIBRARY, FILE = Path(learned_prior.__file__).parent / "data", "learned_prior.json"
+#: Recommenders with a mean of their own in the prior: those that read sequences, or popularity.
+FAMILY_OF = {
+    "Markov chain": "sequential",
+    "SASRec": "sequential",
+    "Popular": "popularity",
+}
+#: The neural one among them.
+NEURAL = "SASRec"
 #: The source of the log that comes with the library.
 BUNDLED = "movielens"
 #: Digits that are stored.
@@ -61,19 +69,28 @@ def learn(counts_by_data: Mapping[str, Counts], group_of: Mapping[str, str]) -> 
 
     Groups weigh the same, so do the data sets of a group, and the recommenders of a data set.
     """
+    families = {
+        name: [FAMILY_OF.get(recommender, "") for recommender in part.names]
+        for name, part in counts_by_data.items()
+    }
     groups = [group_of[name] for name in counts_by_data]
     n_groups = len({*groups})
     weights = [1.0 / groups.count(group) / n_groups for group in groups]
-    prior = Prior(np.zeros(_SIZE), 4.0 * np.eye(_SIZE), 4.0 * np.eye(_SIZE))
+    none = {family: np.zeros(_SIZE) for family in sorted({*FAMILY_OF.values()})}
+    prior = Prior(np.zeros(_SIZE), 4.0 * np.eye(_SIZE), 4.0 * np.eye(_SIZE), none)
     for _ in range(ROUNDS):
-        fits = [learned_prior.fit(counts, prior) for counts in counts_by_data.values()]
+        fits = [
+            learned_prior.fit(counts, prior.of(families[name]))
+            for name, counts in counts_by_data.items()
+        ]
         slopes = [
             learned_prior.log_posterior(fit.counts, prior, fit.theta, fit.shared)[1:]
             for fit in fits
         ]
         for _ in range(INNER_ROUNDS):
-            moved = [_moved(prior, *both) for both in zip(fits, slopes, strict=True)]
-            prior = _maximised(prior, moved, weights)
+            of_data = [prior.of(part) for part in families.values()]
+            moved = [_moved(*parts) for parts in zip(of_data, fits, slopes, strict=True)]
+            prior = _maximised(prior, moved, weights, [*families.values()], groups)
     return prior
 
 
@@ -83,25 +100,40 @@ def _moved(prior: Prior, fit: Posterior, slopes: tuple[FloatArray, FloatArray]) 
     return Posterior(fit.counts, fit.theta + step.theta, fit.shared + step.shared, *step[3:])
 
 
-def _maximised(prior: Prior, fits: Sequence[Posterior], weights: Sequence[float]) -> Prior:
-    """The M-step: the mean and the covariances, with Student weights for the latter."""
+def _maximised(
+    prior: Prior,
+    fits: Sequence[Posterior],
+    weights: Sequence[float],
+    families: Sequence[Sequence[str]],
+    groups: Sequence[str],
+) -> Prior:
+    """The M-step: the means, and the covariances with Student weights."""
     between_inverse, within_inverse = np.linalg.inv(prior.between), np.linalg.inv(prior.within)
     mean, between, within = np.zeros(_SIZE), np.zeros((_SIZE, _SIZE)), np.zeros((_SIZE, _SIZE))
-    total = 0.0
-    for fit, weight in zip(fits, weights, strict=True):
+    total, of_family = 0.0, dict[str, dict[str, list[FloatArray]]]()
+    for fit, weight, names, group in zip(fits, weights, families, groups, strict=True):
+        expected = prior.of(names).mean
         square = np.outer(fit.shared, fit.shared) + fit.shared_covariance
         scale = (FREEDOM + _SIZE) / (FREEDOM + float((between_inverse * square).sum()))
         mean += weight * scale * (prior.mean + fit.shared)
         total += weight * scale
         between += weight * scale * square
-        own = fit.theta - prior.mean - fit.shared
+        own = fit.theta - expected - fit.shared
+        for part, name in zip(fit.theta - prior.mean - fit.shared, names, strict=True):
+            of_family.setdefault(name, {}).setdefault(group, []).append(part)
         moved = fit.response - np.eye(_SIZE)
         squares = own[:, :, np.newaxis] * own[:, np.newaxis] + fit.conditional
         squares = squares + moved @ fit.shared_covariance @ moved.transpose(0, 2, 1)
         distances = np.einsum("jk,ijk->i", within_inverse, squares)
         scales = (FREEDOM + _SIZE) / (FREEDOM + distances)
         within += weight * np.einsum("i,ijk->jk", scales, squares) / len(own)
-    return Prior(mean / total, between, within)
+    added = {
+        name: np.mean([np.mean(parts, axis=0) for parts in of_family[name].values()], axis=0)
+        if name in of_family
+        else zero
+        for name, zero in prior.families.items()
+    }
+    return Prior(mean / total, between, within, added)
 
 
 def content(counts_by_data: Mapping[str, Counts]) -> dict[str, Any]:
@@ -121,13 +153,16 @@ def content(counts_by_data: Mapping[str, Counts]) -> dict[str, Any]:
     }
 
 
-def rounded(prior: Prior) -> dict[str, list[float]]:
+def rounded(prior: Prior) -> dict[str, Any]:
     """The numbers of a prior as stored; of covariances the lower triangles."""
     lower = np.tril_indices(_SIZE)
     parts = {"mean": prior.mean, "between": prior.between[lower], "within": prior.within[lower]}
-    return {
-        name: [float(f"{value:.{DIGITS}g}") for value in values] for name, values in parts.items()
-    }
+
+    def digits(values: FloatArray) -> list[float]:
+        return [float(f"{value:.{DIGITS}g}") for value in values]
+
+    families = {name: digits(added) for name, added in prior.families.items()}
+    return {name: digits(values) for name, values in parts.items()} | {"families": families}
 
 
 def group_by_data() -> dict[str, str]:
@@ -139,7 +174,16 @@ def group_by_data() -> dict[str, str]:
 def bundled_counts() -> dict[str, Counts]:
     """The exact ranks of the benchmark's data sets, in cells."""
     names = sorted(path.stem for path in benchmark.BUNDLE.glob("*.npz"))
-    return {name: exact_counts(benchmark.ranks(name)) for name in names}
+    return {name: exact_counts(ranks_of(name)) for name in names}
+
+
+def ranks_of(name: str, folder: Path = benchmark.BUNDLE) -> dict[str, RankIntervals]:
+    """The exact ranks of a data set's recommenders, with neural ones that read sequences."""
+    ranks = dict(benchmark.ranks(name, folder))
+    if (folder / "neural" / f"{name}.npz").exists():
+        neural = benchmark.ranks(name, folder / "neural")
+        ranks |= {NEURAL: neural[NEURAL]} if NEURAL in neural else {}
+    return ranks
 
 
 def main(argv: Sequence[str] | None = None) -> int:

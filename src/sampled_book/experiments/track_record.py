@@ -32,7 +32,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, sources
 from .conformal import fewest_groups, quantile_over_groups, threshold_over_groups
-from .learned_prior import bundled_counts, group_by_data, learn
+from .learned_prior import FAMILY_OF, NEURAL, bundled_counts, group_by_data, learn, ranks_of
 from .left_out import counts_of, sampled_above
 from .protocols import FLOOR
 
@@ -169,13 +169,15 @@ def compared(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The estimates of one drawn log beside exact values, and the errors of their differences.
 
-    The exact value is that of the log's own users. `first` is the share of users without a negative
-    above. Errors, and those of differences, are of logarithms; `correlation` is that of the users'
-    reported values of two recommenders.
+    Families are stated. The exact value is that of the log's own users. `first` is the share of
+    users without a negative above. Errors, and those of differences, are of logarithms;
+    `correlation` is that of the users' reported values of two recommenders.
     """
     better = dict(zip(ranks, sampled_above(ranks, negatives, replacement, rng), strict=True))
     sizes = next(iter(ranks.values())).n_candidates
-    fit = learned_prior.fit(counts_of(better, negatives, sizes, replacement), prior)
+    families = [FAMILY_OF.get(name, "") for name in ranks]
+    counts = counts_of(better, negatives, sizes, replacement)
+    fit = learned_prior.fit(counts, prior.of(families))
     estimates, differences = [], []
     for name in METRICS:
         parsed = metric(name)
@@ -461,7 +463,7 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
         "data": sorted({*estimates["data"]}),
         "sources": estimates["group"].nunique(),
         "recommenders": _recommenders(estimates),
-        "neural": 0,
+        "neural": _recommenders(estimates[estimates["recommender"] == NEURAL]),
         "logs": len(estimates[LOG].drop_duplicates()),
         "scope": {key: _outwards(values, 1) for key, values in measured.items()},
         "metrics": metrics,
@@ -514,7 +516,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
 
             prior = priors.get(groups.get(name, ""), learned_prior.learned())
-            compute(name, benchmark.ranks(name, folder), prior, folder / "evidence", tell)
+            compute(name, ranks_of(name, folder), prior, folder / "evidence", tell)
         estimates, differences = (bundled(kind, folder) for kind in KINDS)
         most_times = most_times_candidates(estimates["data"].unique().tolist(), folder)
         content = stored(estimates, differences, most_times)

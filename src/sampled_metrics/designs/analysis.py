@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._confidence import CONFIDENCE
@@ -28,6 +28,7 @@ class Request(NamedTuple):
     asked: float | None = None
     record: bool = True
     population: bool = False
+    family: str | Mapping[str, str] | None = None
 
     @property
     def of_record(self) -> float:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import estimators as corrections
-from .._validate import as_written
+from .. import learned_prior
+from .._validate import as_written, shortened
 from ..log.compact import Log
 from ..log.query_values import QueryValues, named, query_values
 from ..log.read import read_log
@@ -23,6 +25,14 @@ from .values import ESTIMATORS, FITTED, LEARNED, Values
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Names of recommenders by which their family can be guessed.
+_NAMES = {
+    "sequential": re.compile(
+        r"(?i).*(sasrec|[bB]ert4rec|gru4rec|caser|fpmc|narm|nextitnet|markov|transrec).*"
+    ),
+    "popularity": re.compile(r"(?i)(most|top)?[-_ ]?pop(ular|ularity|ular items)?"),
+}
 
 
 def opened(
@@ -97,6 +107,31 @@ def check_estimator(name: str, allowed: Sequence[str], values: Values) -> None:
     )
     if name in unavailable and values.fits.unfit:
         raise ValueError(f"estimator {name!r} does not fit this log: {values.fits.unfit}")
+
+
+def families(
+    family: str | Mapping[str, str] | None, names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The family of each recommender, and notes on those that may be wrong."""
+    if family is None or isinstance(family, str):
+        family = dict.fromkeys(names, family or "")
+    for name in family:
+        if name not in names:
+            raise ValueError(f"family must name recommenders of the log, got {as_written(name)}")
+    known, notes = list(learned_prior.learned().families), []
+    for unknown in sorted({*family.values()} - {"", *known}):
+        notes.append(
+            f"family {unknown} has no mean of its own in the learned prior, as "
+            f"{' and '.join(known)} have"
+        )
+    for name in names:
+        for likely, words in _NAMES.items():
+            if not family.get(name) and words.fullmatch(name):
+                notes.append(
+                    f"{shortened(name)} seems to be {likely}, for which estimates are off unless "
+                    f"family says so (--family {shortened(name)}={likely})"
+                )
+    return [family.get(name, "") for name in names], notes
 
 
 def notes_on(values: Values, estimator: str) -> list[str]:

@@ -49,7 +49,8 @@ class UniformAnalysis(Analysis):
         self.sample.check_ranks()
         corrected = [metric for metric in request.metrics if not metric.linear]
         gamma = options.checked_gamma(request.gamma, self.sample)
-        self.values = Values(self.sample, gamma, corrected)
+        families, self.family_notes = options.families(request.family, self.sample.names)
+        self.values = Values(self.sample, gamma, corrected, families)
         if request.estimator is not None:
             options.check_estimator(request.estimator, self.estimators, self.values)
 
@@ -134,6 +135,8 @@ class UniformAnalysis(Analysis):
         ]
         if self.log.protocol.uniform and self.request.record:  # not for groups of users
             notes += options.notes_on_depth(self.sample, metrics)
+        if LEARNED in map(self.estimator, metrics):
+            notes += self.family_notes
         notes += options.note_on_exact_values(self.log, metrics)
         rows.sort(key=lambda row: self.sample.names.index(row.recommender))
         frame = pd.DataFrame(rows, columns=EstimateRow._fields)
@@ -278,7 +281,7 @@ class UniformAnalysis(Analysis):
         notes = options.notes_on(self.values, estimator)
         if self.request.estimator is None:
             notes += options.note_on_default(self.values, estimator)
-        return notes
+        return notes + self.family_notes * (estimator == LEARNED)
 
     def _paired(self, metric: Metric, estimator: str) -> Paired:
         naive = self.reported(metric)

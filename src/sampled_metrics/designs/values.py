@@ -45,11 +45,18 @@ Between = Callable[[AtSizes, IntArray], AtSizes]
 class Values:
     """Values that each estimator gives the rows of a sample; `gamma` is for bias-variance.
 
-    `wanted` are the metrics that bias-variance will be computed for: together they take little
-    longer than one.
+    `metrics` are those that bias-variance will be computed for: together they take little longer
+    than one. `families` has that of each recommender, for the learned prior.
     """
 
-    def __init__(self, sample: Sample, gamma: float, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(
+        self,
+        sample: Sample,
+        gamma: float,
+        metrics: Sequence[Metric] = (),
+        families: Sequence[str] | None = None,
+    ) -> None:
+        self.families = families or [""] * len(sample.names)
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
         self._metrics, self._built = list(metrics), dict[tuple[Metric, Protocol], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
@@ -91,8 +98,8 @@ class Values:
         sample = self.sample
         columns = sample.better, sample.tied, sample.negatives, sample.items
         counts = learned_prior.counted(sample.counts, *columns, sample.replacement)
-        is_bundled = bool(sample.log.exact_values)
-        return learned_prior.fit(counts, learned_prior.learned("movielens" if is_bundled else ""))
+        prior = learned_prior.learned("movielens" if sample.log.exact_values else "")
+        return learned_prior.fit(counts, prior.of(self.families))
 
     def _learned(self, metric: Metric) -> tuple[FloatArray, FloatArray]:
         """Logarithms of the estimates by the learned prior, and the covariance of their errors."""

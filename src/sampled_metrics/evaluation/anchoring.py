@@ -63,8 +63,8 @@ def anchors(
     >>> log = sm.read_log(rows, n_items=1_000, n_negatives=99, replacement=False)
     >>> sm.anchors(log, "ndcg@10", 3, seed=1)
        user  draw
-    0     2     1
-    1     0     2
+    0     0     1
+    1     2     2
     """
     if not isinstance(log, Log):
         raise ValueError(f"log must be what read_log returns, got {as_written(log)}")

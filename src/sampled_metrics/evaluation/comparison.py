@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +26,7 @@ def compare(
     replacement: bool | None = None,
     assumption: str | None = "decreasing",
     estimator: str | None = None,
+    family: str | Mapping[str, str] | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     by: str | None = None,
@@ -49,7 +50,7 @@ def compare(
         models that predict ratings.
     estimator : str, optional
         One of `ESTIMATORS`; by default as for :func:`estimate`.
-    gamma, confidence, by
+    family, gamma, confidence, by
         As for :func:`estimate`.
     progress : bool
         Whether to show a progress bar.
@@ -92,7 +93,14 @@ def compare(
     """
     metrics = options.checked_metrics(metric, log)
     requests = [
-        Request([each], gamma, checked_confidence(confidence), assumption, estimator=estimator)
+        Request(
+            [each],
+            gamma,
+            checked_confidence(confidence),
+            assumption,
+            estimator=estimator,
+            family=family,
+        )
         for each in metrics
     ]
     opened = options.opened(log, metrics, replacement, by)

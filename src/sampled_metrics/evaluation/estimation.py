@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -29,6 +29,7 @@ def estimate(
     replacement: bool | None = None,
     assumption: str | None = "decreasing",
     estimator: str | None = None,
+    family: str | Mapping[str, str] | None = None,
     gamma: float | None = None,
     confidence: float = CONFIDENCE,
     identification: bool = True,
@@ -52,10 +53,11 @@ def estimate(
     assumption : {"decreasing"}, optional
         What identification intervals assume of the top true ranks; by default that deeper ranks
         have fewer users. Use None, for nothing, with models that predict ratings. Nothing is
-        assumed either if the sample contradicts the assumption (a note says so), or if users have
-        several relevant items and the metric uses more than the best.
+        assumed if the sample contradicts the assumption, or of several relevant items.
     estimator : str, optional
         One of `ESTIMATORS`; by default the one for :ref:`the metric <howto-correction>`.
+    family : str or mapping of recommenders to str, optional
+        "sequential" or "popularity", for which the :ref:`learned prior <howto-correction>` differs.
     gamma : float, optional
         Weight of the variance in "bias-variance", finite and above 0, which is then the default
         estimator; else :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
@@ -85,8 +87,7 @@ def estimate(
     Raises
     ------
     ValueError
-        If a name is unknown, there is only one user, `gamma` or `confidence` is out of range, or no
-        true ranks are consistent with the sample.
+        If an option is out of range, or no true ranks are consistent with the sample.
 
     See Also
     --------
@@ -95,7 +96,7 @@ def estimate(
     Examples
     --------
     >>> estimate("bundled", ["recall@10"]).frame["quote"].tolist()
-    ['0.079 (0.049 to 0.115)', '0.092 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
+    ['0.079 (0.049 to 0.115)', '0.091 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
     """
     request = Request(
         options.checked_metrics(metrics, log),
@@ -105,6 +106,7 @@ def estimate(
         identification,
         estimator,
         population=population,
+        family=family,
     )
     opened = options.opened(log, request.metrics, replacement, by)
     if population and getattr(opened, "anchors", None) is None:

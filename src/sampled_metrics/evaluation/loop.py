@@ -63,6 +63,8 @@ class RankMetric:
         Whether each batch is a block of a random partition of the items, each item once: a square
         matrix with the relevant items in its diagonal, and `protocol` draws all but one of its
         items, without replacement. Standard errors are then over blocks.
+    family : str, optional
+        As for :func:`~sampled_metrics.estimate`.
 
     Raises
     ------
@@ -97,7 +99,7 @@ class RankMetric:
     >>> sampled.update(np.take_along_axis(scores, order[:, :101], axis=1), np.zeros(64, dtype=int))
     >>> sampled.compute().frame[["reported", "estimate"]].round(3)
        reported  estimate
-    0     0.549     0.302
+    0     0.549     0.323
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class RankMetric:
         *,
         n_items: int | None = None,
         blocks: bool = False,
+        family: str | None = None,
     ) -> None:
         if blocks and (protocol is None or protocol.replacement):
             raise ValueError(
@@ -116,7 +119,7 @@ class RankMetric:
         self.of_blocks: list[Counter[_Kind]] | None = [] if blocks else None
         self.metric = metric(metric_or_name)
         self.protocol, self.n_items = _checked_protocol(protocol), n_items
-        self.kinds: Counter[_Kind] = Counter()
+        self.kinds, self.family = Counter[_Kind](), family
         self.n_columns: int | None = None
 
     def update(self, scores: Any, targets: ArrayLike, mask: ArrayLike | None = None) -> None:
@@ -166,8 +169,10 @@ class RankMetric:
         if self.kinds.total() < 2:
             raise ValueError(f"update must have seen two users, got {self.kinds.total()}")
         if self.of_blocks is not None:
-            return estimate(_log_of_blocks(self.of_blocks, self.protocol), [self.metric])
-        return estimate(_log(self.kinds.items(), self.protocol), [self.metric])
+            log = _log_of_blocks(self.of_blocks, self.protocol)
+        else:
+            log = _log(self.kinds.items(), self.protocol)
+        return estimate(log, [self.metric], family=self.family)
 
     def merge(self, other: RankMetric) -> None:
         """Add the users of another state, such as another worker's.
