@@ -87,7 +87,7 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
         record, _ = analysis.record(parsed, LEARNED)
         exact = {key: float(part.evaluate(name).mean()) for key, part in ranks.items()}
         paired = analysis._paired(parsed, LEARNED)
-        for key in special:
+        for key in sorted(special):  # a set has another order in each process
             mean = paired.means[key]
             low, high = analysis._typical(parsed, record, key, mean, [])
             said = bool(np.isfinite(low))
