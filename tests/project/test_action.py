@@ -1,7 +1,5 @@
 """The action of continuous integration: its step is run as a runner does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,9 +18,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     ("shift", "undecided", "status", "exit_status"),
     [(0.3, "fail", 0, 0), (-0.3, "pass", 1, 1), (0.0, "pass", 3, 0), (0.0, "fail", 3, 3)],
 )
-def test_the_step_of_the_action(
-    shift: float, undecided: str, status: int, exit_status: int, tmp_path: Path
-) -> None:
+def test_the_step_of_the_action(shift, undecided, status, exit_status, tmp_path):
     (tmp_path / "sampled-metrics").write_text(
         f'#!/bin/sh\nexec "{sys.executable}" -m sampled_metrics "$@"\n'
     )

@@ -1,7 +1,5 @@
 """The build of the book, on a tiny one: what is executed again, what is refused, what is kept."""
 
-from __future__ import annotations
-
 import ast
 import os
 from pathlib import Path
@@ -24,7 +22,7 @@ check(globals(), n_items=Integer("items", 2, 100))
 """
 
 
-def write_chapter(root: Path, name: str, *code: str, tags: tuple[str, ...] = ()) -> Path:
+def write_chapter(root, name, *code, tags=()):
     """Write a chapter with a parameter, its check, and further cells."""
     cells = [
         new_markdown_cell(f"# Chapter {name}"),
@@ -62,7 +60,7 @@ def run(book, monkeypatch):
 
     Returns a function that builds and returns the chapters that would have been executed.
     """
-    executed: list[str] = []
+    executed = []
 
     def execute_stale(book, bar, chapters):
         for chapter, key in chapters.items():

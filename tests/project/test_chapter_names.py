@@ -1,7 +1,5 @@
 """What points at a chapter still does after chapters are renumbered."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

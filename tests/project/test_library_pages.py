@@ -1,17 +1,13 @@
 """What the pages of the library show works as shown, and the reference leaves nothing out."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import importlib
 import inspect
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,7 +48,7 @@ class Block:
     line: int
 
 
-def blocks_of(text: str) -> Iterator[Block]:
+def blocks_of(text):
     """The fenced blocks of a page; a fence that is not closed is an error."""
     lines = iter(enumerate(text.splitlines(keepends=True), start=1))
     for number, line in lines:
@@ -71,42 +67,42 @@ def blocks_of(text: str) -> Iterator[Block]:
         yield Block(kind, "".join(inside), number)
 
 
-def page(path: str) -> str:
+def page(path):
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def commands_of(block: Block) -> list[str]:
+def commands_of(block):
     """The lines of a shell block, those that a backslash continues being one."""
     return [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
 
 
-def write(block: Block) -> None:
+def write(block):
     """Write the file that a block shows under the name in its caption."""
     match = re.fullmatch(r":caption: ([\w.-]+)\n\n(.*)", block.text, flags=re.S)
     assert match, f"line {block.line}: a file is shown with its name as caption"
     Path(match[1]).write_text(match[2], encoding="utf-8")
 
 
-def begun_by_peers(path: str) -> list[str]:
+def begun_by_peers(path):
     """How the blocks of a page begin that tests in tests/peers run, by a fixture of the page."""
     calls = re.compile(rf'\b{PEER_FIXTURES.get(path, "none")}\(\s*"([^"]+)"')
     files = sorted((ROOT / "tests/peers").glob("test_*.py"))
     return [begins for file in files for begins in calls.findall(file.read_text(encoding="utf-8"))]
 
 
-def run_by_peers(path: str, block: Block) -> bool:
+def run_by_peers(path, block):
     return any(map(block.text.startswith, begun_by_peers(path)))
 
 
 class Page:
     """Runs the blocks of one page, one after the other, in the current folder."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], path: str = "page") -> None:
+    def __init__(self, capsys, path="page"):
         self.capsys, self.names = capsys, {"__name__": "__main__"}
         self.path = path
-        self.printed: str | None = None
+        self.printed = None
 
-    def run(self, block: Block) -> None:
+    def run(self, block):
         if block.kind == "text":
             assert self.printed is not None, f"line {block.line}: no command is before this output"
             assert block.text == self.printed, f"line {block.line}"
@@ -130,7 +126,7 @@ class Page:
                 f"line {block.line}: blocks of {block.kind or 'no kind'} are not run"
             )
 
-    def shell(self, block: Block) -> str | None:
+    def shell(self, block):
         """Run the commands of a block and return what the last one printed."""
         printed = None
         for line in commands_of(block):
@@ -145,15 +141,15 @@ class Page:
             assert "warning" not in problems, f"line {block.line}: {problems}"
         return printed
 
-    def python(self, block: Block) -> None:
+    def python(self, block):
         test = doctest.DocTestParser().get_doctest(block.text, self.names, "page", None, block.line)
         assert test.examples, f"line {block.line}: Python is shown with its prompts"
-        messages: list[str] = []
+        messages = []
         doctest.DocTestRunner().run(test, out=messages.append, clear_globs=False)
         assert not messages, "".join(messages)
         self.names = test.globs
 
-    def elsewhere(self, block: Block) -> None:
+    def elsewhere(self, block):
         """A test in tests/peers runs the block, and this is Python of three lines."""
         assert run_by_peers(self.path, block), f"line {block.line}: no test of tests/peers runs it"
         nodes = ast.walk(ast.parse(block.text))
@@ -164,9 +160,7 @@ class Page:
 
 @pytest.mark.pages
 @pytest.mark.parametrize("path", TUTORIALS)
-def test_every_block_of_a_page_runs_and_prints_what_is_shown(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_block_of_a_page_runs_and_prints_what_is_shown(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     running = Page(capsys, path)
     kinds = [running.run(block) or block.kind for block in blocks_of(page(path))]
@@ -174,24 +168,24 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
 
 
 @pytest.mark.parametrize("path", PEER_FIXTURES)
-def test_the_tests_of_other_libraries_each_run_one_block_of_the_page(path: str) -> None:
+def test_the_tests_of_other_libraries_each_run_one_block_of_the_page(path):
     blocks = [block.text for block in blocks_of(page(path)) if block.kind == PEERS]
     for begins in begun_by_peers(path):
         assert sum(text.startswith(begins) for text in blocks) == 1, begins
     assert len(set(begun_by_peers(path))) == len(blocks) > 4
 
 
-def roles(path: str) -> list[tuple[str, str]]:
+def roles(path):
     """The kinds and targets of the links into the reference on a page."""
     links = re.findall(r"\{py:(\w+)\}`(?:[^`<]*<)?~?([\w.]+)>?`", page(path))
     assert len(links) == page(path).count("{py:")
     return links
 
 
-def named(target: str) -> Any:
+def named(target):
     """The module, class, function or method of a dotted name: what the name means in code."""
     path, *parts = target.split(".")
-    thing: Any = importlib.import_module(path)
+    thing = importlib.import_module(path)
     for part in parts:
         path = f"{path}.{part}"
         if not hasattr(thing, part):
@@ -201,15 +195,13 @@ def named(target: str) -> Any:
 
 
 @pytest.mark.parametrize("path", [*TUTORIALS, *REFERENCE])
-def test_every_link_into_the_reference_leads_to_something(path: str) -> None:
+def test_every_link_into_the_reference_leads_to_something(path):
     for kind, target in roles(path):
         assert named(target) is not None, target
         assert (kind == "mod") == inspect.ismodule(named(target)), target
 
 
-def test_the_page_of_the_commands_says_what_their_help_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_the_commands_says_what_their_help_says(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "10000")  # no help text is wrapped
     whole = re.sub(r"\\(.)|(?<!`)``(?!`)", r"\1", generated.command_sections())
     sections = dict(re.findall(r"(?ms)^## sampled-metrics (\w+)$(.*?)^```$", whole))

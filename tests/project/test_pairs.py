@@ -1,7 +1,5 @@
 """The text and the notebook of a chapter: when they differ, and how they come into step."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The project's own files agree: pins, environment, configuration, imports, README."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """Everything that README.md tells a user to paste works as pasted, and its figure is current."""
 
-from __future__ import annotations
-
 import doctest
 import os
 import re
@@ -25,14 +23,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.M | re.S)
 
 
-def command(start: str) -> str:
+def command(start):
     """The one line of a fenced block that begins with `start`."""
     lines = [line for kind, text in BLOCKS if kind == "" for line in text.splitlines()]
     (matching_line,) = [line for line in lines if line.startswith(start)]
     return matching_line
 
 
-def run_by(make: str) -> list[str]:
+def run_by(make):
     """The last command that a make line runs, with this Python in place of the one in .venv."""
     printed = subprocess.run(
         [*shlex.split(make), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -41,13 +39,13 @@ def run_by(make: str) -> list[str]:
     return [sys.executable if word == ".venv/bin/python" else word for word in shlex.split(last)]
 
 
-def test_python_examples() -> None:
+def test_python_examples():
     results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert results.attempted >= 3
     assert results.failed == 0
 
 
-def test_the_answers_are_what_the_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answers_are_what_the_commands_print(capsys):
     answers = [number for number, (kind, _) in enumerate(BLOCKS) if kind == "text"]
     assert len(answers) == 2
     for number in answers:
@@ -56,7 +54,7 @@ def test_the_answers_are_what_the_commands_print(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.matrix
-def test_make_chapter(tmp_path: Path) -> None:
+def test_make_chapter(tmp_path):
     arguments = run_by(command("make chapter"))
     assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
     kept_pages, folders = (
@@ -64,7 +62,7 @@ def test_make_chapter(tmp_path: Path) -> None:
         {"chapters", "notebooks"},
     )  # of a book of two pages
 
-    def others(folder: str, names: list[str]) -> list[str]:
+    def others(folder, names):
         return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept_pages]
 
     shutil.copytree(ROOT / "book", tmp_path / "book", ignore=others)
@@ -81,7 +79,7 @@ def test_make_chapter(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_papermill(tmp_path: Path) -> None:
+def test_papermill(tmp_path):
     arguments = shlex.split(command("papermill"))
     assert arguments[2] == "out.ipynb"
     arguments[:3] = [sys.executable, "-m", "papermill", arguments[1], str(tmp_path / "out.ipynb")]
@@ -91,7 +89,7 @@ def test_papermill(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_make_serve(tmp_path: Path) -> None:
+def test_make_serve(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -106,7 +104,7 @@ def test_make_serve(tmp_path: Path) -> None:
             server.terminate()
 
 
-def _fetched(address: str) -> str:
+def _fetched(address):
     for _ in range(100):
         try:
             with urllib.request.urlopen(address) as answer:
@@ -116,7 +114,7 @@ def _fetched(address: str) -> str:
     raise AssertionError(f"nothing is served at {address}")
 
 
-def test_the_figure_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figure_is_current(monkeypatch):
     (path,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
     spec = spec_from_file_location("figure", ROOT / "book/figure.py")
     assert spec is not None
@@ -132,14 +130,14 @@ def test_the_figure_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figure.ingredients().encode() in picture, "run make book and make figure"
 
 
-def test_paths_named_exist() -> None:
+def test_paths_named_exist():
     for path in re.findall(r"^\| `([^`]+)`", README, flags=re.M):
         assert [*ROOT.glob(path)], path
     for path in re.findall(r"\]\((?!http)([^)]+)\)", README):
         assert (ROOT / path).exists(), path
 
 
-def test_no_machine_or_registry_is_named() -> None:
+def test_no_machine_or_registry_is_named():
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
     )

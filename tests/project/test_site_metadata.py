@@ -1,7 +1,5 @@
 """What previews of links and search engines are told, on a tiny site with and without an owner."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from importlib.util import module_from_spec, spec_from_file_location
@@ -45,12 +43,12 @@ PAGE = f"""A page
 class Head(HTMLParser):
     """What the tags of a page's head say, by their names."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
-        self.tags: dict[str, list[str]] = {}
+        self.tags = {}
         self.feed(path.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         given = {key: value or "" for key, value in attrs}
         if tag == "meta" and (name := given.get("property") or given.get("name")):
             self.tags.setdefault(name, []).append(given.get("content", ""))
@@ -62,7 +60,7 @@ class Head(HTMLParser):
 def build(tmp_path):
     """Build two pages by the extension, with the repository at an address; the site's folder."""
 
-    def build(repository: str, **settings: str) -> Path:
+    def build(repository, **settings):
         (tmp_path / "folder").mkdir()
         (tmp_path / "index.rst").write_text(INDEX)
         (tmp_path / "folder" / "page.rst").write_text(PAGE)
@@ -84,7 +82,7 @@ def build(tmp_path):
     return build
 
 
-def owners_address(owner: str) -> str:
+def owners_address(owner):
     """The address of the site as `.ci/owner.py` writes it into the citation."""
     spec = spec_from_file_location("owner", ROOT / ".ci" / "owner.py")
     assert spec is not None

@@ -1,7 +1,5 @@
 """The slides show what a chapter's page shows, and its prose becomes the speaker's notes."""
 
-from __future__ import annotations
-
 import pytest
 from bs4 import BeautifulSoup
 

@@ -1,7 +1,5 @@
 """Chosen items of real rankings: counts by hand, and the intervals that are bundled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Quantiles and thresholds over groups, by enumeration and on drawn hierarchies."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import permutations
 
@@ -11,7 +9,7 @@ import pytest
 from sampled_book.experiments import conformal
 
 
-def covered_share(groups: list[list[float]], confidence: float) -> Fraction:
+def covered_share(groups, confidence):
     """The share of (new group, its evaluation) that the quantile of the other groups covers."""
     total = Fraction(0)
     for new in range(len(groups)):
@@ -50,7 +48,7 @@ def test_the_quantile_needs_19_groups_at_95_percent():
         assert np.isfinite(quantile) == (count >= conformal.fewest_groups(0.95))
 
 
-def wrong_share(groups: list[tuple[list[float], list[bool]]], error_rate: float) -> float:
+def wrong_share(groups, error_rate):
     """Wrongly called pairs of the new group, averaged over which group is the new one."""
     total = 0.0
     for new in range(len(groups)):

@@ -103,10 +103,7 @@ def test_verdicts_are_of_the_differences():
 
 def test_printed_tables_have_every_cell():
     columns = set(correcting.methods([1, 0.1, 0.01, 0.001]))
-    for printed, level in (
-        (published_table_3(), 1),
-        (verdicts.published_table_4(), 2),
-    ):
+    for printed, level in ((published_table_3(), 1), (verdicts.published_table_4(), 2)):
         assert len(printed) == 84
         assert not printed.index.duplicated().any()
         assert set(printed.index.get_level_values(level)) == columns
@@ -130,11 +127,5 @@ def test_in_order_counts_the_starts():
     moments = pd.DataFrame({"exact": [1.0, 2.0, 3.0], "mean": [1.0, 2.0, 3.0]}, rows)
     names = pd.MultiIndex.from_tuples([("AP", "CLS", f"X {i}") for i in range(4)])
     starts = pd.DataFrame({"exact": [1.0] * 4, "mean": [1.5, 2.5, 3.5, 0.0]}, names)
-    assert order_shares(moments, starts).loc[("AP", "CLS")].tolist() == [
-        0.5,
-        0.75,
-    ]
-    assert order_shares(moments, starts.iloc[:0]).loc[("AP", "CLS")].tolist() == [
-        1.0,
-        1.0,
-    ]
+    assert order_shares(moments, starts).loc[("AP", "CLS")].tolist() == [0.5, 0.75]
+    assert order_shares(moments, starts.iloc[:0]).loc[("AP", "CLS")].tolist() == [1.0, 1.0]

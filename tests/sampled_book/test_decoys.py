@@ -1,7 +1,5 @@
 """Random decoys: laws against fractions and enumeration, costs against simulation."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb, prod
@@ -18,13 +16,13 @@ from sampled_metrics import metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
-def beta_binomial(n: int, g: Fraction, rho: Fraction) -> list[Fraction]:
+def beta_binomial(n, g, rho):
     """The law from Polya's urn: rising factorials of the Beta distribution's parameters."""
     if rho == 0:
         return [comb(n, x) * g**x * (1 - g) ** (n - x) for x in range(n + 1)]
     a, b = g * (1 / rho - 1), (1 - g) * (1 / rho - 1)
 
-    def rising(start: Fraction, times: int) -> Fraction:
+    def rising(start, times):
         return prod((start + i for i in range(times)), start=Fraction(1))
 
     return [comb(n, x) * rising(a, x) * rising(b, n - x) / rising(a + b, n) for x in range(n + 1)]
@@ -79,11 +77,7 @@ def test_law_at_extremes_against_fifty_digits(n, g, rho):
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    n=st.integers(0, 200),
-    g=st.floats(0, 1),
-    rho=st.floats(0, 0.99),
-)
+@given(n=st.integers(0, 200), g=st.floats(0, 1), rho=st.floats(0, 0.99))
 def test_law_has_the_moments_of_correlated_decoys(n, g, rho):
     pmf, x = decoys.pmf(n, g, rho), np.arange(n + 1)
     mean = pmf @ x
@@ -116,7 +110,7 @@ def test_misclassified_keeps_its_digits_where_it_is_tiny(n, g):
         assert decoys.at_least(decoys.pmf(n, g), 1) == pytest.approx(float(exact), rel=1e-13)
 
 
-def among(n: int, goodness: list[Fraction]) -> Fraction:
+def among(n, goodness):
     drawn = list(combinations(goodness, n))
     clean = sum((prod((1 - g for g in sample), start=Fraction(1)) for sample in drawn), Fraction(0))
     return 1 - clean / len(drawn)

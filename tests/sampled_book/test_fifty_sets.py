@@ -22,7 +22,7 @@ def bundled():
 def shares_by_source(table, kind, estimator, metric="ndcg@10"):
     """Shares of a metric with 100 negatives, source by source, in plain Python."""
     column = "reversed" if kind == "pairs" else f"{kind}_reversed"
-    parts: dict[str, list[float]] = {}
+    parts = {}
     for row in table.to_dict("records"):
         if (row["metric"], row["m"], row["estimator"]) == (metric, 100, estimator):
             parts.setdefault(row["group"], []).append(row[column] / row[kind])

@@ -6,13 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.chapters import (
-    correcting,
-    movielens,
-    one_negative,
-    several_items,
-    your_log,
-)
+from sampled_book.chapters import correcting, movielens, one_negative, several_items, your_log
 from sampled_book.reference.enumeration import every_sample, exact_pmf
 from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -97,9 +91,5 @@ def test_verdicts_are_counted_as_they_are():
     shown = your_log.compare_table({"ap": comparison}, exact)
     assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
     assert shown["Interval"][0] == "\N{MINUS SIGN}0.300 to 0.000"
-    assert shown["Rests on"].tolist() == [
-        "90% confidence, whatever the ranks",
-        "track record",
-        "",
-    ]
+    assert shown["Rests on"].tolist() == ["90% confidence, whatever the ranks", "track record", ""]
     assert "Exact" not in your_log.compare_table({"ap": comparison}, {})

@@ -13,13 +13,7 @@ from sampled_book.data.sequences import Sequences
 from tests.data import needs_data
 
 #: Each user's items in order of time, with their ratings; the last is held out.
-RATINGS_BY_USER = {
-    2: "B3 C4 A5",
-    3: "A4 B1 D5",
-    5: "E5 C2 A3",
-    6: "A5 B2 E1",
-    9: "B4 C3 F2",
-}
+RATINGS_BY_USER = {2: "B3 C4 A5", 3: "A4 B1 D5", 5: "E5 C2 A3", 6: "A5 B2 E1", 9: "B4 C3 F2"}
 #: How many of the four candidates are above the held-out item, and level with it, by hand. Without
 #: damping the means of A to F are 4.5, 2.5, 3, 3.3, 5 and 3.3; nobody's known ratings are of D or
 #: F. With five ratings of 3.3 they are 25.5/7, 26.5/9, 25.5/8, 3.3, 21.5/6 and 3.3.

@@ -9,7 +9,7 @@ from sampled_metrics import Protocol, estimators, interval, metric
 from tests.reference import plug_in
 
 
-def of_coins(true: float, tested: float, users: int, error_rate: float) -> float:
+def of_coins(true, tested, users, error_rate):
     """The best test of one coin against another, of all tests on the number of heads."""
     heads = np.arange(users + 1)
     true_pmf, tested_pmf = binom.pmf(heads, users, true), binom.pmf(heads, users, tested)
@@ -20,53 +20,51 @@ def of_coins(true: float, tested: float, users: int, error_rate: float) -> float
     )
 
 
-def as_law(heads: float) -> np.ndarray:
+def as_law(heads):
     return np.array([1.0 - heads, heads])
 
 
 @pytest.mark.parametrize("users", [1, 7, 50, 400])
 @pytest.mark.parametrize(("true", "tested"), [(0.5, 0.3), (0.02, 0.05), (0.4, 0.95), (0.9, 0.91)])
-def test_no_test_is_better_than_the_likelihood_ratio(
-    users: int, true: float, tested: float
-) -> None:
+def test_no_test_is_better_than_the_likelihood_ratio(users, true, tested):
     exact = of_coins(true, tested, users, 0.05)
     miss_rate = missed([(as_law(true), as_law(tested))], float(users), 0.05)
     assert exact - 0.012 <= miss_rate <= exact + 1e-9
 
 
-def test_many_users_are_as_a_normal_shift() -> None:
+def test_many_users_are_as_a_normal_shift():
     for shift in (0.5, 1.0, 2.0, 3.0):
         pair = as_law(0.4), as_law(0.4 + shift * np.sqrt(0.24 / 1e6))
         miss_rate = missed([pair], 1e6, 0.05)
         assert miss_rate == pytest.approx(norm.cdf(norm.ppf(0.95) - shift), abs=5e-3)
 
 
-def test_groups_of_users_are_as_all_of_them() -> None:
+def test_groups_of_users_are_as_all_of_them():
     pair = as_law(0.3), as_law(0.35)
     joint_rate = missed([pair], 300.0, 0.05)
     assert missed([pair] * 3, 100.0, 0.05) == pytest.approx(joint_rate, abs=1e-9)
 
 
-def test_what_one_distribution_never_shows() -> None:
+def test_what_one_distribution_never_shows():
     # Heads, which the tested coin never shows, come up but once in 2^3 tosses.
     miss_rate = missed([(as_law(0.5), as_law(0.0))], 3.0, 0.05)
     assert miss_rate == pytest.approx(0.5**3 * 0.95, abs=2e-3)
 
 
-def test_distributions_that_share_a_part_of_what_they_show() -> None:
+def test_distributions_that_share_a_part_of_what_they_show():
     pair = np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.0, 0.5])
     assert missed([pair], 100.0, 0.05) == pytest.approx(0.0, abs=1e-12)
     assert missed([pair], 1.0, 0.05) == pytest.approx(0.45, abs=1e-3)
 
 
-def test_lattices_are_not_larger_than_they_may_be() -> None:
+def test_lattices_are_not_larger_than_they_may_be():
     for users in (1e8, 1e9):
         pair = as_law(0.4), as_law(0.4 + 2.0 * np.sqrt(0.24 / users))
         miss_rate = missed([pair], users, 0.05)
         assert 0.1 < miss_rate <= norm.cdf(norm.ppf(0.95) - 2.0) + 1e-3
 
 
-def test_exact_ranks_leave_what_coins_leave() -> None:
+def test_exact_ranks_leave_what_coins_leave():
     # With all items drawn, Recall@5 is a share of users: nothing but a coin's probability.
     users, share = 400, 0.2
     counts = np.zeros(30)
@@ -80,7 +78,7 @@ def test_exact_ranks_leave_what_coins_leave() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("assumption", [None, "decreasing"])
-def test_intervals_are_not_shorter_on_average(assumption: str | None) -> None:
+def test_intervals_are_not_shorter_on_average(assumption):
     protocol, users = Protocol(500, 20), 800
     rng = np.random.default_rng(4)
     ranks = np.minimum(rng.geometric(0.02, size=4_000), 500)
@@ -95,7 +93,7 @@ def test_intervals_are_not_shorter_on_average(assumption: str | None) -> None:
     assert np.std(shortest_widths) < 0.25 * np.mean(shortest_widths)
 
 
-def test_what_can_be_decided_grows_with_users_and_negatives() -> None:
+def test_what_can_be_decided_grows_with_users_and_negatives():
     better, worse = np.zeros((2, 400))
     better[[4, 199]] = worse[[29, 199]] = 0.3, 0.7
     power_by_m = {}
@@ -111,13 +109,13 @@ def test_what_can_be_decided_grows_with_users_and_negatives() -> None:
     assert power_by_m[10][0] < 0.15
 
 
-def test_equal_recommenders_are_decided_as_often_as_errors_are_allowed() -> None:
+def test_equal_recommenders_are_decided_as_often_as_errors_are_allowed():
     pair, protocol = np.full((2, 200), 1 / 200), Protocol(200, 20)
     power = decidable(pair, protocol, metric("ndcg@10"), 0.95, 1e3)
     assert power == pytest.approx(0.05, abs=0.01)
 
 
-def a_log(protocol: Protocol, seed: int, users: int = 500) -> np.ndarray:
+def a_log(protocol, seed, users=500):
     rng = np.random.default_rng(seed)
     ranks = 1 + (protocol.n_items * rng.beta(0.4, 2.0, size=users)).astype(int)
     drawn = protocol.draw(np.minimum(ranks, protocol.n_items), rng)
@@ -125,7 +123,7 @@ def a_log(protocol: Protocol, seed: int, users: int = 500) -> np.ndarray:
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_expectation_maximization_climbs_to_the_same_likelihood(replacement: bool) -> None:
+def test_expectation_maximization_climbs_to_the_same_likelihood(replacement):
     """The slow twin (jin2021): each user is shared out among the ranks that may have been."""
     protocol = Protocol(60, 6, replacement=replacement)
     counts, pmf = a_log(protocol, 1), protocol.pmf(np.arange(1, 61))
@@ -139,7 +137,7 @@ def test_expectation_maximization_climbs_to_the_same_likelihood(replacement: boo
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("n", "m"), [(300, 20), (3_541, 100)])
-def test_no_rank_raises_the_likelihood(n: int, m: int, replacement: bool) -> None:
+def test_no_rank_raises_the_likelihood(n, m, replacement):
     protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n)
     fitted, pmf = maximum_likelihood(counts, protocol), protocol.pmf(np.arange(1, n + 1))
@@ -152,7 +150,7 @@ def test_no_rank_raises_the_likelihood(n: int, m: int, replacement: bool) -> Non
     assert fitted.certified
 
 
-def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood() -> None:
+def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood():
     counts, protocol = np.array([30, 12, 8, 9, 11, 30.0]), Protocol(200, 5)
     mass = maximum_likelihood(counts, protocol).mass
     prior = dict(zip((np.flatnonzero(mass) + 1).tolist(), mass[mass > 0].tolist(), strict=True))

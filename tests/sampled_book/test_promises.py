@@ -1,10 +1,7 @@
 """What the documentation says of simulated promises is what the benchmarks' files hold."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -14,7 +11,7 @@ from scipy.stats import binom
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def script(name: str) -> ModuleType:
+def script(name):
     """A script of the folder benchmarks, which is no package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
@@ -25,7 +22,7 @@ def script(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def plans() -> ModuleType:
+def plans():
     return script("plans")
 
 
@@ -47,7 +44,7 @@ def test_a_plan_is_made_again_as_it_is_kept(plans):
 
 
 @pytest.fixture(scope="module")
-def default_intervals() -> ModuleType:
+def default_intervals():
     return script("default_intervals")
 
 

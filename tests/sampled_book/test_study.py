@@ -1,7 +1,5 @@
 """The experiment of ekstrand2017: its split, its places, and what is bundled of it."""
 
-from __future__ import annotations
-
 import builtins
 import json
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """What moved here from the library: against enumeration, fractions and brute force."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import fields
@@ -31,13 +29,7 @@ from sampled_book.experiments.theory import (
 from sampled_book.reference.enumeration import every_sample, exact_pmf
 from sampled_metrics import Protocol, RelevantSets, metric
 from sampled_metrics.consistency import sign
-from sampled_metrics.estimators import (
-    bias_variance,
-    least_bias,
-    monotone,
-    naive,
-    rank_estimate,
-)
+from sampled_metrics.estimators import bias_variance, least_bias, monotone, naive, rank_estimate
 from tests.sampled_metrics.test_consistency import TOY
 from tests.sampled_metrics.test_estimators import NAMES
 from tests.sampled_metrics.test_protocol import _chi_square
@@ -48,14 +40,14 @@ LAWS = [True, False]
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
-def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
+def test_counterexamples_in_rational_arithmetic(name, replacement):
     example = counterexample(metric(name), replacement=replacement)
     assert example is not None
     n, m = example.protocol.n_items, example.protocol.n_negatives
     exact = [Fraction(float(v)) for v in metric(name).vector(n)]
     sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
 
-    def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+    def means(ranks):
         pmfs = [exact_pmf(n, m, r, replacement) for r in ranks]
         expected = sum(p * v for pmf in pmfs for p, v in zip(pmf, sampled, strict=True))
         return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
@@ -67,7 +59,7 @@ def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) ->
     assert example.expected == pytest.approx((float(better[1]), float(worse[1])))
 
 
-def test_counterexample_is_the_smallest() -> None:
+def test_counterexample_is_the_smallest():
     example = counterexample(metric("recall@2"))
     assert example is not None
     assert (example.protocol.n_items, len(example.better), example.protocol.n_negatives) == (
@@ -87,7 +79,7 @@ def test_counterexample_is_the_smallest() -> None:
                     assert reversed_order >= 0
 
 
-def test_auc_has_no_counterexample() -> None:
+def test_auc_has_no_counterexample():
     assert counterexample(metric("auc"), n_items=8, n_instances=3) is None
 
 
@@ -95,13 +87,13 @@ def test_auc_has_no_counterexample() -> None:
     ("arguments", "message"),
     [({"n_items": 2}, "n_items must be"), ({"n_instances": 5}, "n_instances must be")],
 )
-def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
+def test_bad_search_sizes(arguments, message):
     with pytest.raises(ValueError, match=message):
         counterexample(metric("ap"), **arguments)
 
 
 @pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
-def test_counterexample_has_the_widest_margin(name: str) -> None:
+def test_counterexample_has_the_widest_margin(name):
     example = counterexample(metric(name))
     assert example is not None
     n = int(example.protocol.n_items)
@@ -118,9 +110,7 @@ def test_counterexample_has_the_widest_margin(name: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7))
-def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
-    pairs: list[tuple[int, int]],
-) -> None:
+def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(pairs):
     gaps = [a - b for a, b in pairs]
     lead = sum(gaps)
     needed = next(
@@ -133,7 +123,7 @@ def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
     assert users_behind(first, second) == needed == users_behind(second, first)
 
 
-def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
+def test_an_order_that_rests_on_a_handful_of_users_is_a_tie():
     few_hits, many_hits, no_hits = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
     standing = Standing.from_values({"few": few_hits, "none": no_hits, "many": many_hits})
     assert standing.users["few", "none"] == HANDFUL - 1
@@ -143,7 +133,7 @@ def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
     assert Standing.from_values({"none": no_hits, "many": many_hits}).spelled == "many > none"
 
 
-def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
+def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit():
     expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
     assert Standing.from_values(expected).users["a", "b"] > HANDFUL
     standing = Standing.from_values(expected, expected)
@@ -152,14 +142,14 @@ def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hi
     assert swapped.users["b", "a"] == 4
 
 
-def test_a_standing_spells_its_order() -> None:
+def test_a_standing_spells_its_order():
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     clear = Standing({"a": 0.3, "b": 0.2, "c": 0.1}, dict.fromkeys(pairs, 9))
     tied = Standing({"a": 0.3, "b": 0.1, "c": 0.2}, dict(zip(pairs, (9, 9, 1), strict=True)))
     assert (clear.spelled, tied.spelled) == ("a > b > c", "a > c = b")
 
 
-def test_users_behind_needs_the_same_users() -> None:
+def test_users_behind_needs_the_same_users():
     with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
         users_behind([1, 2], [1, 2, 3])
 
@@ -168,7 +158,7 @@ def test_users_behind_needs_the_same_users() -> None:
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ranks", [[1, 2], [2, 5, 6], [4, 8], [7], [1, 4, 7, 8]])
-def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replacement: bool) -> None:
+def test_sets_by_enumerating_every_sample(name, ranks, replacement):
     # The items' sampled ranks are dependent; the sum of their own expectations is still exact.
     n, m = 8, 3
     samples = every_sample(ranks, n, m, replacement)
@@ -183,7 +173,7 @@ def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replaceme
 
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize(("n", "m"), [(8, 5), (10_000, 100), (10**9, 1_500)])
-def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bool) -> None:
+def test_variance_of_auc_of_a_set_in_closed_form(n, m, replacement):
     # The negatives above two items covary as m p_i (1 - p_j), less what is drawn already.
     ranks = np.array([1, 3, n // 2, n // 2 + 1, n])
     m, pool = m if replacement else min(m, n - 5), n - 5
@@ -196,7 +186,7 @@ def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bo
     )
 
 
-def test_bad_sets() -> None:
+def test_bad_sets():
     estimator = naive(metric("ap"), Protocol(100, 9, n_relevant=2))
     for judge in (expected_of_set, variance_of_set):
         with pytest.raises(ValueError, match="ranks must be distinct, got 4 more than once"):
@@ -207,7 +197,7 @@ def test_bad_sets() -> None:
 
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("build", [least_bias, rank_estimate, monotone])
-def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
+def test_sets_are_corrected_term_by_term(build, replacement):  # type: ignore[no-untyped-def]
     # Expectation over every sample of the corrected sum, although the ranks are dependent.
     ranks, n, m = [2, 5, 6], 9, 3
     estimator = build(metric("ap"), Protocol(n, m, replacement=replacement, n_relevant=3))
@@ -219,7 +209,7 @@ def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # t
     assert expected_of_set(estimator, ranks) == pytest.approx(np.mean(totals), rel=1e-12)
 
 
-def test_observed_ranks_as_a_prior() -> None:
+def test_observed_ranks_as_a_prior():
     ranks = [3, 3, 90, 400]
     protocol, dense_prior = Protocol(400, 12), np.zeros(400)
     np.add.at(dense_prior, np.array(ranks) - 1, 0.25)
@@ -230,7 +220,7 @@ def test_observed_ranks_as_a_prior() -> None:
 
 
 @pytest.mark.parametrize("replacement", LAWS)
-def test_sets_are_drawn_jointly(replacement: bool) -> None:
+def test_sets_are_drawn_jointly(replacement):
     ranks, n, m = [2, 5, 6], 8, 3
     protocol = Protocol(n, m, replacement=replacement, n_relevant=3)
     draws = draw_set(protocol, ranks, np.random.default_rng(22), size=20_000)
@@ -259,7 +249,7 @@ def test_gains_with_all_candidates_by_hand():
     assert expected_gain(sets, [[2, 4, 0]], discount, 6)[0] == pytest.approx(expected)
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments():
     with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
         observed([])
     two = Protocol(10, 3, n_relevant=2)
@@ -283,12 +273,12 @@ def test_bad_arguments() -> None:
         ([[1, 1]], [], "discounts must be a non-empty list"),
     ],
 )
-def test_bad_gains(gains, discounts, said: str) -> None:
+def test_bad_gains(gains, discounts, said):
     with pytest.raises(ValueError, match=said):
         expected_gain(RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]), gains, discounts, 2)
 
 
-def test_a_seed_stands_for_its_generator() -> None:
+def test_a_seed_stands_for_its_generator():
     protocol = Protocol(100, 9, n_relevant=2)
     first = draw_set(protocol, [2, 60], 5, size=20).tolist()
     assert first == draw_set(protocol, [2, 60], np.random.default_rng(5), size=20).tolist()
@@ -397,7 +387,7 @@ def test_draws_have_the_law_that_is_computed():
         assert chisquare(seen[due > 0], due[due > 0]).pvalue > 1e-3
 
 
-def test_expected_differences_of_the_toy() -> None:
+def test_expected_differences_of_the_toy():
     samples = [Protocol(10_000, m) for m in (99, 2_000, 3_000)]
     frame = expected_differences(TOY, "recall@10", *samples)
     assert list(frame.columns) == [
@@ -421,7 +411,7 @@ def test_expected_differences_of_the_toy() -> None:
     assert expected_differences(TOY, "auc", *samples)["consistent"].all()
 
 
-def test_the_default_law_is_with_replacement() -> None:
+def test_the_default_law_is_with_replacement():
     ranks = {"A": [3, 60], "B": [10, 20]}
     for replacement, options in ((True, {}), (False, {"replacement": False})):
         protocol = Protocol(100, 50, **options)

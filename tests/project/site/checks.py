@@ -3,17 +3,11 @@
 `faults` returns one sentence for each thing that is wrong with an open page.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
 from urllib.parse import urlsplit
-
-from playwright.sync_api import BrowserContext, Page
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
@@ -138,15 +132,15 @@ class Looked:
     #: How often axe may leave one undecided, such as text on a picture, until it is asked no more.
     TIMES = 3
 
-    def __init__(self) -> None:
-        self.passed: set[str] = set()
-        self.undecided: Counter[str] = Counter()
+    def __init__(self):
+        self.passed = set()
+        self.undecided = Counter()
 
-    def known(self) -> list[str]:
+    def known(self):
         """Those that need not be looked at again."""
         return [*self.passed, *(k for k, n in self.undecided.items() if n >= self.TIMES)]
 
-    def note(self, passed: Iterable[str], undecided: Iterable[str]) -> None:
+    def note(self, passed, undecided):
         """Note what axe has passed and what it has left undecided."""
         self.passed.update(passed)
         self.undecided.update(undecided)
@@ -155,21 +149,19 @@ class Looked:
 class Visit:
     """An open page and what went wrong while it loaded."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page):
         self.page = page
-        self.heard: list[str] = []
+        self.heard = []
 
 
 @contextmanager
-def visit(
-    context: BrowserContext, address: str, first: Callable[[Page], object] = lambda page: None
-) -> Iterator[Visit]:
+def visit(context, address, first=lambda page: None):
     """Open `address`, wait until it is drawn, call `first`, and unfold what the page hides."""
     home = urlsplit(address).netloc
     visited = Visit(context.new_page())
     page, heard = visited.page, visited.heard
 
-    def on_request(request: Any) -> None:
+    def on_request(request):
         if urlsplit(request.url).netloc not in (home, ""):
             heard.append(f"a request to another host: {request.url}")
 
@@ -196,7 +188,7 @@ def visit(
         page.close()
 
 
-def violations(page: Page, colours: bool, looked: Looked, whole_page: bool = False) -> list[str]:
+def violations(page, colours, looked, whole_page=False):
     """What axe finds at the levels serious and critical, a sentence for each of its rules.
 
     What is within drawn maths is looked at with the `whole_page` page only.
@@ -212,7 +204,7 @@ def violations(page: Page, colours: bool, looked: Looked, whole_page: bool = Fal
     return sentences
 
 
-def show(page: Page, width: int, theme: Any) -> None:
+def show(page, width, theme):
     """Give a page a width and a theme."""
     resized = page.viewport_size is None or page.viewport_size["width"] != width
     page.set_viewport_size({"width": width, "height": 900})
@@ -220,20 +212,14 @@ def show(page: Page, width: int, theme: Any) -> None:
     page.evaluate(SETTLED, resized)
 
 
-def faults(
-    visited: Visit,
-    looked: Looked | None = None,
-    themed: Callable[[Page, str], object] = lambda page, theme: None,
-    *,
-    thorough: bool = THOROUGH,
-) -> list[str]:
+def faults(visited, looked=None, themed=lambda page, theme: None, *, thorough=THOROUGH):
     """Say what is wrong with an open page.
 
     A thorough look is at desktop and phone width, in both themes, and by axe. `looked` is what is
     known of texts, and grows. `themed` is called in each theme.
     """
     page, looked = visited.page, looked or Looked()
-    sentences: dict[str, None] = {}
+    sentences = {}
     for width in (1280, 360) if thorough else (1280,):
         for theme in ("light", "dark") if thorough else ("light",):
             show(page, width, theme)

@@ -1,11 +1,8 @@
 """A browser, and a server on the loopback."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from checks import Looked
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import sync_playwright
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -30,12 +27,12 @@ FLAGS = [
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format, *args):
         """Say nothing: pytest shows what fails."""
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder):
     """Serve a folder and yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
@@ -49,14 +46,14 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Callable[[Path], str]]:
+def serve():
     """A function that serves a folder until the tests end and returns its address."""
     with ExitStack() as stack:
         yield lambda folder: stack.enter_context(served(folder))
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser():
     """A Chromium: the one that CHROMIUM names, or the one that is installed."""
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), MAC)
     if not Path(program).exists():
@@ -68,7 +65,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
+def context(browser):
     """What a reader opens pages in."""
     browser_context = browser.new_context(reduced_motion="reduce")
     yield browser_context
@@ -76,6 +73,6 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
-def looked() -> Looked:
+def looked():
     """What is known of texts: what is the same elsewhere need not be looked at again."""
     return Looked()

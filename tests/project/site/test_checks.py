@@ -1,7 +1,5 @@
 """The checks can fail: a sound page passes, and each defect put into it is named."""
 
-from __future__ import annotations
-
 import pytest
 from checks import Looked, faults, visit
 

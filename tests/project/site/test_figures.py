@@ -1,7 +1,5 @@
 """No text of a figure covers another at the width of a phone."""
 
-from __future__ import annotations
-
 from io import StringIO
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The slides of the lectures open without errors, and everything on a slide is to be seen."""
 
-from __future__ import annotations
-
 import pytest
 
 import slides

@@ -1,7 +1,5 @@
 """Every page of the built site, at desktop and phone width, in the light and the dark theme."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The chapters are there, and what a reader searches for is found."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -48,7 +46,7 @@ def test_the_chapters_are_built():
     assert sorted(f"{path.stem}.html" for path in written) == CHAPTERS
 
 
-def terms() -> dict[str, str]:
+def terms():
     """What the glossary says of each of its terms, as one types them."""
     lines = GLOSSARY.read_text(encoding="utf-8")
     entries = re.findall(r"((?:^[^\s`{#(:].*\n)+)((?:^  .*\n)+)", lines, re.M)
@@ -59,7 +57,7 @@ def terms() -> dict[str, str]:
     }
 
 
-def first_found(page, address: str, word: str) -> str:
+def first_found(page, address, word):
     """The page that the search puts first."""
     page.goto(f"{address}/search.html?q={quote(word)}")
     page.wait_for_selector("#search-results li a")
@@ -79,7 +77,7 @@ AGAIN = """async word => {
 }"""
 
 
-def leads(first: str, entry: str) -> bool:
+def leads(first, entry):
     """Whether a page is the glossary, or one that the entry names."""
     labels = re.findall(r"\{ref\}`(?:[^<`]*<)?([a-z0-9-]+)", entry)
     named = ["book/glossary.html", *map(_page_of, labels)]
@@ -104,7 +102,7 @@ def test_a_search_leads_to_the_page_that_answers(page, address, question):
 @pytest.mark.parametrize("name", PAGES)
 def test_a_reader_who_lands_on_a_page_can_search_from_it(browser, address, name):
     landed = browser.new_page()  # nothing is cached, and nothing was searched before
-    errors: list[str] = []
+    errors = []
     landed.on("pageerror", lambda error: errors.append(str(error)))
     try:
         landed.goto(f"{address}/{name}")
@@ -144,7 +142,7 @@ def test_every_term_of_the_glossary_is_found(page, address):
     } == {}
 
 
-def _page_of(label: str) -> str:
+def _page_of(label):
     """The page that a label stands on."""
     for path in Path(GLOSSARY.parent).rglob("*.md"):
         if f"({label})=" in path.read_text(encoding="utf-8").splitlines():

@@ -1,7 +1,5 @@
 """The reports of the command line, as a browser shows them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 
@@ -17,7 +15,7 @@ from sampled_metrics.results import Comparison, Estimates
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
 
 
-def comparison() -> Comparison:
+def comparison():
     pair = {
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "student_low": -0.018, "student_high": -0.002,
@@ -29,7 +27,7 @@ def comparison() -> Comparison:
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 
 
-def one_row_each() -> str:
+def one_row_each():
     """A page as commands write it: one row for each recommender and metric, and verdicts."""
     rows = [
         (
@@ -45,7 +43,7 @@ def one_row_each() -> str:
     return of_estimates(estimated, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 
 
-def many() -> str:
+def many():
     """A page of twelve recommenders with long names, whose verdicts are a wide table."""
     names = [f"recommender number {number}" for number in range(12)]
     pairs = [
@@ -55,7 +53,7 @@ def many() -> str:
     return of_comparison(Comparison(pd.concat(pairs), {"metric": "auc"}), {"metric": "auc"})
 
 
-def plan() -> str:
+def plan():
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
     options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
     plans = planning.plan(ranks, metric("ap"), Protocol(100, 10), 20, **options)
@@ -66,12 +64,7 @@ def plan() -> str:
 def address(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     comparison_page = of_comparison(comparison(), {"metric": "auc"})
-    pages = {
-        "rows": one_row_each(),
-        "comparison": comparison_page,
-        "many": many(),
-        "plan": plan(),
-    }
+    pages = {"rows": one_row_each(), "comparison": comparison_page, "many": many(), "plan": plan()}
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return serve(folder)

@@ -1,7 +1,5 @@
 """The widgets: what they compute is what the package computes, and they work by keyboard."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -437,10 +435,7 @@ def test_what_no_line_explains_is_as_a_fit_leaves_it(page, m):
 
 def test_a_reversal_is_one_and_auc_has_none(page):
     for name, m in (("ap", 99), ("recall@10", 99), ("ndcg", 20)):
-        case = page.evaluate(
-            f"([name, m]) => {FIND}",
-            [name, m],
-        )
+        case = page.evaluate(f"([name, m]) => {FIND}", [name, m])
         pair = {"better": case["better"], "worse": case["worse"]}
         protocol = Protocol(10_000, m, replacement=True)
         order = consistency.order_by_negatives(pair, name, protocol)
