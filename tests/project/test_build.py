@@ -198,15 +198,6 @@ def test_executing_leaves_the_committed_notebook_alone(book):
     assert build.stamp(target)["key"] == "key"
 
 
-@pytest.mark.matrix
-def test_what_a_slow_cell_prints_is_one_output(book):
-    slow = "import time; print(1, flush=True); time.sleep(0.5); print(2, flush=True)"
-    chapter = write_chapter(book.root, "01_one", slow)
-    build.execute(chapter, book.executed(chapter), "", {})
-    (output,) = nbformat.read(book.executed(chapter), as_version=4).cells[-1].outputs
-    assert output.text == "1\n2\n"
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("tags", [(), ("raises-exception",)])
 def test_a_chapter_with_an_error_is_refused_and_never_kept(book, tags):

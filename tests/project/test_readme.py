@@ -4,7 +4,6 @@ import doctest
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sampled_metrics.cli import main
 
@@ -51,31 +49,6 @@ def test_the_answers_are_what_the_commands_print(capsys):
     for number in answers:
         assert main(shlex.split(BLOCKS[number - 1][1])[1:]) == 0
         assert capsys.readouterr().out == BLOCKS[number][1]
-
-
-@pytest.mark.matrix
-def test_make_chapter(tmp_path):
-    arguments = run_by(command("make chapter"))
-    assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
-    kept_pages, folders = (
-        {"index", "03_sampled_rank"},
-        {"chapters", "notebooks"},
-    )  # of a book of two pages
-
-    def others(folder, names):
-        return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept_pages]
-
-    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=others)
-    shutil.copy2(ROOT / "_config.yml", tmp_path)
-    pages = [f"book/notebooks/{name}" for name in sorted(kept_pages, reverse=True)]
-    toc = {"format": "jb-book", "root": pages[0], "chapters": [{"file": pages[1]}]}
-    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
-    completed = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr
-    (page,) = re.findall(r"^Open (.+)$", completed.stdout, flags=re.M)
-    assert "n_negatives = 500" in re.sub(
-        "<[^>]+>", "", (tmp_path / page).read_text(encoding="utf-8")
-    )
 
 
 @pytest.mark.matrix

@@ -123,27 +123,6 @@ def test_the_setting_that_ranks_the_validation_items_best_is_taken():
     assert facts["validation ndcg@10"]["good 2"] == 1.0
 
 
-def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "given"
-    folder.mkdir()
-    rng = np.random.default_rng(5)
-    lines = [" ".join(map(str, [u, *(1 + rng.permutation(12)[:5])])) for u in range(30)]
-    (folder / "Shop.txt").write_text("\n".join(lines))
-    (folder / "Shop_sample.txt").write_text("0 1 2")
-    names = ("Popular", "Markov chain")
-    monkeypatch.setattr(benchmark, "RECOMMENDERS", {n: RECOMMENDERS[n] for n in names})
-    monkeypatch.setattr(benchmark, "version", lambda _: "0")
-    arguments = ["--data", str(folder), "--output", str(tmp_path / "out")]
-    assert benchmark.main(arguments) == 0
-    ranks = benchmark.ranks("shop", tmp_path / "out")
-    assert list(ranks) == list(names)
-    assert ranks["Popular"].n_better.size == 30
-    assert capsys.readouterr().out.count("shop, ") == 2
-    assert benchmark.main(arguments) == 0  # all is there
-    assert capsys.readouterr().out == ""
-    assert benchmark.facts("shop", tmp_path / "out")["interactions"] == 150
-
-
 def test_items_may_be_words_and_users_of_three_have_a_test_item(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("ann tea milk 7\n\nbob 7 tea\ncy milk tea 7 tea jam\n", encoding="utf-8")

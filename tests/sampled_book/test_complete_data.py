@@ -247,24 +247,3 @@ def test_data_sets_of_a_source_count_alike():
     assert said["choice-other"] == "75%"
     assert said["choice-worst-set"] == "c"
     assert said["choice-sources"] == "2"
-
-
-# --- the chapter ----------------------------------------------------------------------------------
-
-
-def test_the_figure_and_the_texts_of_the_chapter():
-    orders = {setup: complete_data.orders(setup, range(1)) for setup in complete_data.SETUPS}
-    levels = complete_data.values(complete_data.AT_RANDOM, 0, "ndcg@10", chapter.FINE)
-    left, right = chapter.plot(orders, levels).axes
-    assert [text.get_text() for text in left.texts] == list(complete_data.SETUPS)
-    assert [text.get_text() for text in right.texts] == list(chapter.SHOWN.values())
-    crossings = complete_data.crossings(levels)
-    said = chapter.texts(orders, levels, crossings)
-    assert said["exact-missing-at-random"] == "0%"
-    page = orders[complete_data.FRONT_PAGE]["sampled"]
-    assert said["exact-front-page"] == f"{100 * page[989]:.0f}%"
-    assert said["sampled-front-page"] == f"{100 * page[20]:.0f}%"
-    assert float(said["exact-crossing-least"]) == crossings["taste, noise 0.5"]
-    table = chapter.orders_table(orders)
-    assert list(table.columns[:2]) == ["Set-up", "m = 20"]
-    assert table.columns[-1] == "exact"

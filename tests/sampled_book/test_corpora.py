@@ -103,16 +103,6 @@ def test_a_pool_of_all_models_leaves_their_first_documents_as_they_were(small):
         corpora.pool(runs, ["b"], 6)
 
 
-def test_tables_have_a_row_for_each_corpus_and_metric(small):
-    runs, _ = small
-    table = corpora.uniform_table(runs, (3, 6), draws=4)
-    assert len(table) == 2 * 4 * len(corpora.METRICS)
-    pools = corpora.pool_table(runs, {"a": ["a"]}, (2, 5))
-    assert pools["documents"].is_monotonic_increasing
-    again = corpora.uniform_table(runs, (6,), draws=4)
-    pd.testing.assert_frame_equal(again, table.query("others == 6").reset_index(drop=True))
-
-
 def test_reversed_pairs_are_counted_one_by_one():
     rng = np.random.default_rng(2)
     a, b = rng.integers(0, 6, (2, 12))
@@ -457,13 +447,6 @@ def test_plans_compare_pools_with_uniform_corpora_of_their_size():
         reversed_pairs.append(sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs))
     assert np.mean(rises) == pytest.approx(drawn.rise, abs=0.01)
     assert drawn.reversed == np.mean(reversed_pairs) > 0
-
-
-def test_the_table_of_data_sets_has_each_once():
-    table = reduced_corpora.tasks(corpora.by_task(corpora.results(), "nano"), corpora.sizes())
-    assert table.iloc[0].tolist()[:2] == ["MSMARCO", "5,043 of 8,841,823"]
-    assert table["Data set"].is_unique
-    assert (table["Best model"] == "differs").sum() == 3
 
 
 def orders_over(runs, model, kept):

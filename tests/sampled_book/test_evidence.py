@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from sampled_book.data import benchmark
-from sampled_book.display.tables import Lookup
 from sampled_book.experiments import evidence
 from sampled_book.experiments.evidence import KINDS
 from sampled_metrics import Protocol
@@ -175,18 +174,6 @@ def test_enough_negatives_are_checked_where_they_were_not_chosen():
     # With c there is no share from which on the others are right: its largest is wrong.
     assert table.loc[["a", "b"], "share"].isna().all()
     assert table.loc[["a", "b"], "cells"].tolist() == [0, 0]
-
-
-def test_a_table_can_be_looked_up_by_what_it_is_about():
-    cell = {"metric": "recall@10", "m": 20, "replacement": False}
-    html = evidence.lookup("look", ["lastfm"])._repr_html_()
-    assert isinstance(evidence.lookup("look", ["lastfm"]), Lookup)
-    assert html.count("<table") == len(evidence.METRICS) * len(evidence.SIZES)
-    errors = evidence.bundled("errors", ["lastfm"])
-    rows = errors[(errors[list(cell)] == pd.Series(cell)).all(axis=1)]
-    naive = rows[rows["estimator"] == "naive"]
-    rmse = math.sqrt((naive["rmse"] ** 2).mean())
-    assert f"{rmse:.4f}" in html
 
 
 # --- the bundle -----------------------------------------------------------------------------------

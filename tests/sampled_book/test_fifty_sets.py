@@ -1,6 +1,5 @@
 """What the appendix on how often sampling misleads says, in numbers and in words."""
 
-import re
 from pathlib import Path
 from statistics import mean, median, stdev
 
@@ -135,23 +134,6 @@ def test_expected_orders_of_a_made_up_pair():
     row = chapter.one_evaluation(table).iloc[0]
     assert row["Recall@10, expected"] == (0.5 + 1) / 2
     assert row["Recall@10, one evaluation"] == (0.5 + 0.75) / 2
-
-
-def test_the_table_to_look_up_has_every_metric_and_size(bundled):
-    lookup = chapter.lookup(bundled)
-    assert len(lookup.tables) == len(reversals.PAIRS)
-    for table in lookup.tables.values():
-        assert len(table.frame) == len(reversals.METRICS)
-        assert [x for x in table.frame.columns if x.startswith("m =")][-1] == "m = 1,000"
-    html = lookup._repr_html_()
-    share = chapter.texts(bundled)["mislead-pairs"]
-    assert re.search(rf"<td>NDCG@10</td>(\s*<td>[\d.%]+</td>){{2}}\s*<td>{share}</td>", html)
-
-
-def test_every_data_set_is_listed_once(bundled):
-    table = chapter.sets_table(bundled, "ndcg@10", 100)
-    assert sorted(table["Data"]) == sorted(bundled["data"].unique())
-    assert (table["Reversed"] <= table["Pairs"]).all()
 
 
 def test_tuned_and_untuned_recommenders_are_compared_on_the_same_data_sets(bundled):

@@ -3,7 +3,6 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
 from sampled_book.display import figures
 from sampled_metrics import Protocol
@@ -21,12 +20,6 @@ def ax():
 def test_curves_can_be_told_apart_without_colour(ax):
     figures.curves(ax, [1, 2], {str(i): [i, i] for i in range(6)})
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in ax.lines}) == 6
-
-
-def test_a_curve_without_points_keeps_the_marks_of_the_others(ax):
-    figures.curves(ax, [1, 2], {"A": [1, 0], "none": [np.nan, np.nan], "C": [0, 1]})
-    ax.figure.canvas.draw()
-    assert [line.get_marker() for line in ax.lines] == [m["marker"] for m in figures.MARKS[:3]]
 
 
 def test_the_matrix_leaves_out_what_cannot_happen(ax):
@@ -63,36 +56,6 @@ def test_expected_curves_mark_flips_and_exact_values(ax):
     assert ax.get_legend_handles_labels()[1] == ["A", "B"]
 
 
-def test_recommenders_other_than_x_y_and_z_have_no_colour(ax):
-    models = {name: [0.3, 0.1] for name in "ABCDE"}
-    looks = figures.greys(models)
-    exact = {name: 0.1 * i for i, name in enumerate(models)}
-    figures.expected_curves(ax, [1, 99], models, exact, looks=looks)
-    figures.on_gaps(ax, [1, 99], models, looks)
-    figures.beside(ax, exact, x=1.2, looks=looks)
-    drawn = {to_hex(part.get_color()) for part in [*ax.lines, *ax.texts]}
-    assert len(drawn) == 3
-    assert all(shade[1:3] == shade[3:5] == shade[5:7] for shade in drawn)
-    # Line styles and markers tell those of one shade apart.
-    assert len({(str(look["linestyle"]), look["marker"]) for look in looks.values()}) == 5
-
-
-def test_names_of_wedges_lead_to_their_own_wedge(ax):
-    ax.set(xlim=(0, 1), ylim=(0, 1))
-    heights = {"A": 0.011, "B": 0.01, "C": 0.1}
-    figures.beside(ax, heights, x=1.2, gap=0.1, form="{name} {height:.2f}")
-    named = {text.get_text(): text for text in ax.texts}
-    assert set(named) == {"A 0.01", "B 0.01", "C 0.10"}
-    ends = {line.get_color(): [float(y) for y in line.get_ydata()] for line in ax.lines}
-    for text, (name, height) in zip(("A 0.01", "B 0.01", "C 0.10"), heights.items(), strict=True):
-        start, end = ends[figures.marks(heights)[name]["color"]]
-        assert start == pytest.approx(height)
-        assert end == named[text].get_position()[1]
-        assert named[text].get_color() == figures.marks(heights)[name]["color"]
-    places = sorted(text.get_position()[1] for text in ax.texts)
-    assert np.diff(places).min() >= 0.1 - 1e-12
-
-
 def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     first = {"naive": (0.3, 0.2, 0.4), "monotone": (0.5, np.nan, np.nan)}
     figures.intervals(ax, {"A": first, "B": {"monotone": (0.1, 0.0, 0.2)}}, {"B": (0.0, 0.7)})
@@ -111,45 +74,12 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom
 
 
-def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
-    intervals = {
-        "naive": (0.3, 0.2, 0.4),
-        "least bias": (-136.0, -300.0, 50.0),
-        "rank": (34.0, 0, 70),
-    }
-    figures.intervals(ax, {"A": intervals}, {})
-    assert ax.get_xlim() == (-0.1, 1.1)
-    drawn = [(line.get_marker(), float(line.get_xdata()[0])) for line in ax.lines]
-    assert drawn[1:] == [("<", -0.1), (">", 1.1)]
-    assert drawn[0][1] == 0.3
-
-
-def test_rating_counts_fall_from_all_items_to_the_most_rated_one(ax):
-    figures.rating_counts(ax, {"one": [5, 5, 2, 1], "two": [7]})
-    drawn = [line.get_xydata().tolist() for line in ax.lines]
-    assert drawn == [[[1, 1.0], [2, 0.75], [5, 0.5]], [[7, 1.0]]]
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
 def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
     two_marks = figures.marks(["CLS", "BV 0.1"])
     five_marks = figures.marks(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
     assert len({mark["color"] for mark in five_marks.values()}) == 5
     assert all(two_marks[name] == five_marks[name] for name in two_marks)
-    mixed_marks = figures.marks(["A", "naive", "monotone", "corrected"])
-    assert mixed_marks["A"] == figures.MARKS[0]
-    assert mixed_marks["naive"] == five_marks["uncorrected"]
-    assert mixed_marks["monotone"] == two_marks["CLS"]
-    assert len({str(m) for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
     assert len({m["marker"] for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
     figures.curves(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
     assert [line.get_color() for line in ax.lines] == ["black", two_marks["CLS"]["color"]]
     assert ax.lines[0].get_linestyle() == "-"
-
-
-def test_a_heat_map_writes_light_on_dark_and_leaves_gaps_grey(ax):
-    figures.heat_map(ax, [[0.0, np.nan], [0.5, 1.0]], [["a", "b"], ["c", "d"]], "XY", ["P", "Q R"])
-    assert [text.get_text() for text in ax.texts] == ["a", "b", "c", "d"]
-    assert [text.get_color() for text in ax.texts] == ["white", "black", "black", "white"]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["P", "Q\nR"]
-    assert ax.yaxis_inverted()

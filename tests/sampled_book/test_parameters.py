@@ -97,22 +97,9 @@ def test_a_bad_parameter_is_refused_with_a_sentence_that_names_it(namespace, sen
 
 
 def test_what_is_no_literal_or_belongs_to_ipython_is_not_foreign():
-    namespace = {
-        "n_items": 9,
-        "math": math,
-        "check": check,
-        "__name__": "__main__",
-        "_": "",
-        "___": "",
-        "_i": "n_items = 9",
-        "_i3": "n_items = 9",
-        "_ih": [""],
-        "_oh": {},
-        "_dh": [],
-        "_exit_code": 0,
-        "In": [""],
-        "Out": {},
-    }
+    hidden = dict.fromkeys(["__name__", "_", "___", "_i", "_i3"], "n_items = 9")
+    hidden |= {"_ih": [""], "_oh": {}, "_dh": [], "_exit_code": 0, "In": [""], "Out": {}}
+    namespace = {"n_items": 9, "math": math, "check": check, **hidden}
     assert dict(check(namespace, n_items=SIZE).values) == {"n_items": 9}
 
 

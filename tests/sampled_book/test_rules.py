@@ -53,30 +53,17 @@ def test_what_moves_a_report(bench):
 def test_a_data_set_of_ones_own_is_tried_and_too_small_a_one_left_out(tmp_path):
     rng = np.random.default_rng(4)
     for name, items in (("large", 150), ("small", 30)):
-        size = np.full(80, items)
+        size, powers = np.full(80, items), {"Popular": 1.5, "Near": 2.0, "Far": 3.0, "Random": 1.0}
         drawn_ranks = {
-            recommender: RankIntervals(
-                (items * rng.random(80) ** power).astype(int), size * 0, size
-            )
-            for recommender, power in (
-                ("Popular", 1.5),
-                ("Near", 2.0),
-                ("Far", 3.0),
-                ("Random", 1.0),
-            )
+            each: RankIntervals((items * rng.random(80) ** power).astype(int), 0 * size, size)
+            for each, power in powers.items()
         }
         shares = {
             recommender: benchmark.in_bins(intervals.n_better / items, intervals.n_better / items)
             for recommender, intervals in drawn_ranks.items()
         }
-        seconds = {"tuning": 1.0, "training": 1.0, "ranking": 1.0}
-        facts = {
-            "users": 80,
-            "items": items,
-            "recommenders": {
-                recommender: {"processor seconds": seconds} for recommender in drawn_ranks
-            },
-        }
+        seconds = {"processor seconds": {"tuning": 1.0, "training": 1.0, "ranking": 1.0}}
+        facts = {"users": 80, "items": items, "recommenders": dict.fromkeys(powers, seconds)}
         benchmark.write(name, drawn_ranks, facts, shares, tmp_path)
     for name in ("large", "small"):
         ranks = benchmark.ranks(name, tmp_path)

@@ -170,9 +170,13 @@ def test_tuned_and_untuned_ranks_have_a_folder_each(folder, few, capsys):
     assert command(folder, "--untuned") == 2
     assert "must hold untuned recommenders only, got tuned ones on" in capsys.readouterr().err
     assert bytes_in(folder.parent / "out") == before
-    with pytest.raises(SystemExit):
-        benchmark.main(["--untuned"])
-    assert "give an --output folder for --untuned" in capsys.readouterr().err
+    for arguments, said in (
+        (["--untuned"], "give an --output folder for --untuned"),
+        (["--data", str(folder)], "--output"),
+    ):
+        with pytest.raises(SystemExit):
+            benchmark.main(arguments)
+        assert said in capsys.readouterr().err
 
 
 def test_large_data_sets_have_smaller_grids_and_no_more_items_than_fit(monkeypatch):
@@ -217,6 +221,9 @@ def test_the_smallest_of_each_group_come_first():
 
 def test_files_with_and_without_compression_are_read_from_a_folder(tmp_path, few):
     text = text_of(users_of(5))
+    (tmp_path / "words.txt.gz").write_bytes(gzip.compress(b"ann tea milk 7\n"))
+    assert read_sequences(tmp_path / "words.txt.gz").n_items == 3  # words stay words
+    (tmp_path / "words.txt.gz").unlink()
     (tmp_path / "Plain.txt").write_text(text)
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "packed_sample.txt.gz").write_bytes(b"")
@@ -228,17 +235,6 @@ def test_files_with_and_without_compression_are_read_from_a_folder(tmp_path, few
 # --- what is wrong with a folder ------------------------------------------------------------------
 
 
-def sentence(folder, capsys):
-    """What the command says of a folder in which shop alone can be used."""
-    assert command(folder) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert list(benchmark.ranks("shop", folder.parent / "out")) == list(NAMES)
-    assert not (folder.parent / "out" / "films.npz").exists()
-    return captured.err
-
-
 def cut(content):
     return content[:-20]
 
@@ -247,75 +243,54 @@ def garbled(content):
     return content[:30] + bytes(reversed(content[30:60])) + content[60:]
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (cut, r"films.txt.gz must be a gzip file, got one that is cut off or altered"),
-        (garbled, r"films.txt.gz must be a gzip file, got one that is cut off or altered"),
-        (lambda _: b"1 2 3 4\n", r"films.txt.gz must be a gzip file, got one"),
-    ],
-)
-def test_a_file_that_is_cut_off(folder, few, capsys, change, expected):
-    path = folder / "films.txt.gz"
-    path.write_bytes(change(path.read_bytes()))
-    assert expected in sentence(folder, capsys)
+def repacked(change):
+    def changed(content):
+        lines = gzip.decompress(content).decode().splitlines()
+        return gzip.compress("\n".join(change(lines)).encode())
 
-
-def repack(path, change):
-    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-    path.write_bytes(gzip.compress("\n".join(change(lines)).encode()))
+    return changed
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda lines: lines[:-1], "must hold 31 users, 12 items, "),
-        (lambda lines: [*lines, lines[0]], "one line for each user, got two of user 1"),
-        (lambda lines: ["user tea milk", *lines], "got 'user tea milk' in line 1"),
-        (lambda lines: [*lines[:3], "4 0 1 2", *lines[4:]], "got '4 0 1 2' in line 4"),
-        (lambda lines: [*lines[:3], "", *lines[4:]], "got '' in line 4"),
-    ],
-)
-def test_other_lines_than_the_index_says(folder, few, capsys, change, expected):
-    repack(folder / "films.txt.gz", change)
-    assert expected in sentence(folder, capsys)
-
-
-def test_a_missing_file(folder, few, capsys):
-    (folder / "films.txt.gz").unlink()
-    assert "films.txt.gz is missing" in sentence(folder, capsys)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
+        (None, "films.txt.gz is missing"),
+        (cut, "films.txt.gz must be a gzip file, got one that is cut off or altered"),
+        (garbled, "films.txt.gz must be a gzip file, got one that is cut off or altered"),
+        (lambda _: b"1 2 3 4\n", "films.txt.gz must be a gzip file, got one"),
+        (repacked(lambda lines: lines[:-1]), "must hold 31 users, 12 items, "),
+        (repacked(lambda lines: [*lines, lines[0]]), "one line for each user, got two of user 1"),
+        (repacked(lambda lines: ["user tea milk", *lines]), "got 'user tea milk' in line 1"),
+        (repacked(lambda lines: [*lines[:3], "4 0 1 2", *lines[4:]]), "got '4 0 1 2' in line 4"),
+        (repacked(lambda lines: [*lines[:3], "", *lines[4:]]), "got '' in line 4"),
         ({"in_order": "maybe"}, "films in"),
         ({"users": "many"}, "users, items and interactions must be whole numbers"),
         ({"name": "shop"}, "must name shop once"),
+        ({"repository": "someone/shop"}, "films is the source of shop under another name"),
+        ("shop's file", "films is the source of shop under another name"),
+        ("no line", "films.txt.gz has no line in"),
     ],
 )
-def test_a_bad_line_of_the_index(folder, few, capsys, changes, expected):
-    shop, films = lines_of(folder)
-    index(folder, [shop, films | changes])
-    assert expected in sentence(folder, capsys)
-
-
-@pytest.mark.parametrize("same", ["file", "origin"])
-def test_one_source_under_two_names(folder, few, capsys, same):
-    shop, films = lines_of(folder)
-    if same == "file":
-        (folder / "films.txt.gz").write_bytes((folder / "shop.txt.gz").read_bytes())
-        films = shop | {"name": "films", "repository": "another/one", "group": "films"}
+def test_what_cannot_be_used_is_said_and_the_rest_is_ranked(folder, few, capsys, change, expected):
+    path, (shop, films) = folder / "films.txt.gz", lines_of(folder)
+    if change is None:
+        path.unlink()
+    elif callable(change):
+        path.write_bytes(change(path.read_bytes()))
+    elif change == "no line":
+        index(folder, [shop])
+    elif change == "shop's file":
+        path.write_bytes((folder / "shop.txt.gz").read_bytes())
+        index(folder, [shop, shop | {"name": "films", "repository": "other/one", "group": "films"}])
     else:
-        films |= {"repository": shop["repository"]}
-    index(folder, [shop, films])
-    assert "films is the source of shop under another name" in sentence(folder, capsys)
-
-
-def test_a_file_that_is_not_in_the_index(folder, few, capsys):
-    shop, _ = lines_of(folder)
-    index(folder, [shop])
-    assert "films.txt.gz has no line in" in sentence(folder, capsys)
+        index(folder, [shop, films | change])
+    assert command(folder) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert expected in said
+    assert list(benchmark.ranks("shop", folder.parent / "out")) == list(NAMES)
+    assert not (folder.parent / "out" / "films.npz").exists()
 
 
 def test_an_index_without_a_column(folder, few, capsys):
@@ -334,12 +309,6 @@ def test_users_with_one_item_are_left_out_and_said(folder, few, capsys):
     assert benchmark.facts("films", folder.parent / "out")["users"] == 31
 
 
-def test_a_folder_of_ones_own_needs_an_output(folder, capsys):
-    with pytest.raises(SystemExit):
-        benchmark.main(["--data", str(folder)])
-    assert "--output" in capsys.readouterr().err
-
-
 def test_a_name_of_the_local_folder_is_a_data_set(folder, few, monkeypatch, tmp_path):
     (tmp_path / "data").mkdir()
     folder.rename(tmp_path / "data" / sources.FOLDER)
@@ -352,12 +321,6 @@ def test_a_name_of_the_local_folder_is_a_data_set(folder, few, monkeypatch, tmp_
     own = tmp_path / "own.txt"
     own.write_text(text_of(users_of(5)))
     assert benchmark.main(["--data", str(own), "--output", str(tmp_path / "out")]) == 0
-
-
-def test_words_stay_words_in_compressed_files(tmp_path):
-    path = tmp_path / "words.txt.gz"
-    path.write_bytes(gzip.compress(b"ann tea milk 7\n"))
-    assert read_sequences(path).n_items == 3
 
 
 # --- what is bundled ------------------------------------------------------------------------------

@@ -25,12 +25,6 @@ def test_numbers_are_formatted_and_missing_ones_left_out():
     assert lines[-3:] == ["| A | 0.250 |", "| B\\|C |  |", "~~~"]
 
 
-def test_html_shows_the_caption_and_no_index():
-    html = Table(FRAME, "tbl-x", "Caption.")._repr_html_()
-    assert html.count("<caption>Caption.</caption>") == 1
-    assert html.count("<th>") == 2
-
-
 def test_glued_numbers_get_hyphens_in_their_names_and_true_signs(monkeypatch):
     seen = {}
     monkeypatch.setattr("myst_nb.glue", lambda name, value, display: seen.update({name: value}))
