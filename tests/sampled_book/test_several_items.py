@@ -91,18 +91,6 @@ def test_drawn_samples_have_these_moments():
         assert abs(error) <= 5 * sqrt(variance / draws) + 1e-12
 
 
-def test_closed_variances_are_those_of_the_chain():
-    protocol = Protocol(10_000, 100, replacement=True, n_relevant=20)
-    instance = several_items.drawn_users(10_000, [20], 1, 3.0, 11)[20][0]
-    auc, recall = (estimators.naive(name, protocol) for name in ("auc", "recall@10"))
-    assert several_items.auc_variance(instance, protocol) == pytest.approx(
-        variance_of_set(auc, instance), rel=1e-9
-    )
-    assert several_items.within_variance(recall, instance) == pytest.approx(
-        variance_of_set(recall, instance), rel=1e-8
-    )
-
-
 def test_independence_may_overstate_the_variance_of_a_correction_that_rises():
     small = Protocol(60, 12, replacement=False, n_relevant=2)
     rising = estimators.bias_variance("ap", small, gamma=0.001)

@@ -103,13 +103,6 @@ def test_the_summary_has_the_share_of_the_reversals_and_a_small_error(bundled):
     assert auc["stretched"].eq(0).all()
 
 
-def test_the_command_writes_a_table(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reversals, "SIZES", (20,))
-    monkeypatch.setattr(stretch.sources, "table", lambda: {"name": ["ml-100k"]})
-    assert stretch.main(["--output", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.endswith("stretch.csv.gz\n")
-
-
 @pytest.mark.parametrize("replacement", [True, False])
 def test_the_kth_best_negative_is_at_the_depth_that_is_measured(replacement):
     """The chapter's proof: an item is in the sampled top k if it is above the k-th best negative.
