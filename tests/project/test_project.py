@@ -9,6 +9,7 @@ import tokenize
 import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import yaml
@@ -170,7 +171,7 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 16_300, "src/sampled_book": 14_350, "tests": 22_620,
+BUDGET = {"src/sampled_metrics": 16_300, "src/sampled_book": 14_350, "tests": 22_590,
           "benchmarks": 1_000}  # fmt: skip
 
 
@@ -238,23 +239,12 @@ def decisions(function):
     )
 
 
-def code_lines(function, lines):
-    """How many lines a function has without docstrings, comments and blank lines."""
-    documented = {
-        number
-        for node in ast.walk(function)
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)
-        for number in range(node.body[0].lineno, node.body[0].end_lineno + 1)
-    }
-    numbers = set(range(function.lineno, function.end_lineno + 1)) - documented
-    return sum(bool(re.match(r"\s*[^\s#]", lines[number - 1])) for number in numbers)
-
-
 def test_functions_fit_a_screen():
     for path in (ROOT / "src/sampled_metrics").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        lines = text.splitlines()
+        lines = text.splitlines(keepends=True)
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 assert decisions(node) <= 15, f"{path.name}, {node.name}"
-                assert code_lines(node, lines) <= 60, f"{path.name}, {node.name}"
+                function = dedent("".join(lines[node.lineno - 1 : node.end_lineno]))
+                assert lines_of_code(function) <= 60, f"{path.name}, {node.name}"
