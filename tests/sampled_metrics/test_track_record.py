@@ -95,6 +95,12 @@ def unequal():
     return read(rows.assign(n_negatives=40 + 4 * (rows["user"] % 3)))
 
 
+def hits_as_ties():
+    rows = rows_of(shares=(0.03,))
+    miss = (rows.pop("rank") > 1).astype(int)
+    return read(rows.assign(n_better=miss, n_tied=miss * (PROTOCOL.n_negatives - 1)))
+
+
 FIXED = "the benchmark has a fixed number of negatives, drawn uniformly for each user"
 BY_DEFAULT = f"the benchmark has estimates by {LEARNED}"
 
@@ -126,6 +132,12 @@ def test_a_log_like_the_benchmark_has_a_track_record():
         ),
         (lambda: log_of(users=199), "the log has 199 users; the benchmark has 200 to 2,000"),
         (lambda: log_of(users=2_001), "the log has 2,001 users; the benchmark has 200 to 2,000"),
+        (
+            hits_as_ties,
+            "most items that are not first tie with all negatives that are not above them, as "
+            "where only hits are known: give a column hit, or ranks such as >5, for intervals of "
+            "hits",
+        ),
         (
             lambda: log_of(sm.Protocol(300, 19)),
             "the log has 19 negatives for each user; the benchmark has 20 to 100",

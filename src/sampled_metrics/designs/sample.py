@@ -203,6 +203,15 @@ class Sample:
         return float(first.sum()) / self.users[recommender]
 
     @cached_property
+    def ranks_are_ties(self) -> bool:
+        """Whether most users of a recommender who are not first tie with all who are not above."""
+        is_tie = (self.tied > 1) & (self.better + self.tied == self.negatives)
+        not_first = self.better + self.tied > 0
+        return any(
+            counts[is_tie].sum() > 0.5 * counts[not_first].sum() for counts in self.counts.values()
+        )
+
+    @cached_property
     def classes(self) -> list[ProtocolClass]:
         """A class for each number of negatives and of relevant items."""
         class_index, distinct_columns = equal_rows(

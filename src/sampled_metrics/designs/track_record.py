@@ -201,6 +201,12 @@ def _missing(sample: Sample, metric: Metric, estimator: str) -> str:
         return FIXED_NEGATIVES
     if int(sample.relevant.max()) > 1 or not sample.one_row_per_user:
         return "the benchmark has one held-out item for each user"
+    if sample.ranks_are_ties:
+        return (
+            "most items that are not first tie with all negatives that are not above them, as "
+            "where only hits are known: give a column hit, or ranks such as >5, for intervals of "
+            "hits"
+        )
     if _recorded(metric) not in stored["metrics"]:
         return f"the benchmark has {', '.join(stored['metrics'])}"
     if estimator != LEARNED:
