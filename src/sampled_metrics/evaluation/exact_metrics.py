@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..log.read import read_log
 from ..metrics import metric
+from ..ranking.intervals import refuse_beyond
 from ..results import Ranks, Result
 from .estimation import estimate
 
@@ -17,11 +18,7 @@ def of_ranks(ranks: Ranks, names: Sequence[str]) -> Result:
     """
     stop_at = ranks.settings.get("stop_at")
     if stop_at is not None and (ranks.frame["stopped"]).any():
-        for one in map(metric, names):
-            if one.cutoff is None or one.cutoff > stop_at:
-                raise ValueError(
-                    f"metrics must have a cut-off of at most stop_at = {stop_at}, got {one.name}"
-                )
+        refuse_beyond(stop_at, map(metric, names))
     rows, n_other_relevant = ranks.frame, ranks.frame["n_relevant"] - 1
     log = rows[["user", "item"]].assign(
         n_better=rows["n_better"] - rows["relevant_better"],

@@ -79,13 +79,14 @@ def count_blocks(
     size: tuple[int, int],
     *,
     example: Any,
+    stop_at: int | None = None,
 ) -> IntArray:
     """Candidates above each held-out item, and those that tie with it, shape (2, k).
 
     `tiles` maps a slice of instances to their band and tiles of scores. `places` (k,) are the
     columns of the held-out items, -1 if outside; `owners` (k,) the rows of `seen`, the items that
     are not candidates, (n_users, n_items). `size` is instances and items per tile, and `example` an
-    array of the scores' library.
+    array of the scores' library. An item with `stop_at` items above may not be counted further.
     """
     counts = [np.zeros((2, 0), dtype=np.int64)]
     for start in range(0, places.size, size[0]):
@@ -94,7 +95,7 @@ def count_blocks(
         width = size[1] if namespace(example) is None else max(1, _DEVICE_ENTRIES // n_rows)
         band, tile = tiles(block)
         excluded = _excluded(places[block], owners[block], seen)
-        counts.append(_count(tile, band, excluded, seen.shape[1], width))
+        counts.append(_count(tile, band, excluded, seen.shape[1], width, stop_at))
     return np.concatenate(counts, axis=1)
 
 
@@ -111,15 +112,22 @@ def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries
     return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
 
 
-def _count(tile: Tile, band: Band, excluded: Entries, n_items: int, width: int) -> IntArray:
+def _count(
+    tile: Tile, band: Band, excluded: Entries, n_items: int, width: int, stop_at: int | None
+) -> IntArray:
     """Both counts of a block, on the device of its scores; only counts are copied to the host."""
     low, high = band
     above, not_below = np.zeros((2, len(low)), dtype=np.int64)
-    starts = range(0, n_items, width)
+    starts, rows = range(0, n_items, width), np.arange(len(low))
     for start, entries in zip(starts, _by_tile(excluded, len(starts), width), strict=True):
         scores = tile(slice(start, min(start + width, n_items)))
-        above += _counted(scores > like(high, scores)[:, None], entries)
-        not_below += _counted(scores >= like(low, scores)[:, None], entries)
+        if stop_at is not None and start:
+            rows = rows[above[rows] < stop_at]
+            is_open = np.isin(entries[0], rows)
+            entries = np.searchsorted(rows, entries[0][is_open]), entries[1][is_open]
+            scores = (namespace(scores) or np).take(scores, like(rows, scores), axis=0)
+        above[rows] += _counted(scores > like(high[rows], scores)[:, None], entries)
+        not_below[rows] += _counted(scores >= like(low[rows], scores)[:, None], entries)
     return np.stack([above, not_below - above])
 
 

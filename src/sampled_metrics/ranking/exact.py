@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._validate import FloatArray, IntArray, real_scores
+from .._validate import FloatArray, IntArray, integer, real_scores
 from ..numerics.arrays import like, namespace, on_host
 from .counting import TILE, Band, Tile, checked_scores, count_blocks, tie_band
 from .inputs import ItemSets, as_csr, checked_held_out
@@ -31,6 +31,7 @@ def exact_ranks(
     train: ItemSets | None,
     *,
     relative_tolerance: float = 0.0,
+    stop_at: int | None = None,
 ) -> RankIntervals:
     """Rank interval of each instance's held-out item among all items outside its training items.
 
@@ -55,6 +56,10 @@ def exact_ranks(
         In [0, 1). Finite scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out
         item's score, count as tied; 0 requires equality. Choose a little more than the rounding
         error if equal scores are summed in different orders.
+    stop_at : int, optional
+        Count no further once so many items are above: then n_better is `stop_at` and n_tied 0, and
+        metrics with a cut-off up to this number stay exact. Scores that you have not computed yet
+        are saved by :func:`~sampled_metrics.rank`, not here.
 
     Returns
     -------
@@ -66,8 +71,8 @@ def exact_ranks(
     ------
     ValueError
         If lengths or shapes do not match, `held_out` is empty, an item is not in the catalogue,
-        a held-out item is in its user's training set, a score is NaN or not a real number, or the
-        tolerance is not in [0, 1).
+        a held-out item is in its user's training set, a score is NaN or not a real number, the
+        tolerance is not in [0, 1), or `stop_at` is below 1.
 
     See Also
     --------
@@ -79,6 +84,11 @@ def exact_ranks(
     >>> intervals = exact_ranks([[0.9, 0.5, 0.5, 0.1]], held_out=[1], train=[[0]])
     >>> intervals.n_better, intervals.n_tied, intervals.n_candidates
     (array([0]), array([1]), array([3]))
+
+    The last item has three above; with two it cannot be among the first two:
+
+    >>> exact_ranks([[0.9, 0.5, 0.5, 0.1]], [3], None, stop_at=2).evaluate("recall@2")
+    array([0.])
     """
     items = checked_held_out(held_out, None, relative_tolerance)
     blocks = scores if callable(scores) else _blocks_of(scores, items.size)
@@ -86,6 +96,7 @@ def exact_ranks(
     n_items = first.shape[1]
     checked_held_out(items, n_items, relative_tolerance)
     seen = as_csr(train, items.size, n_items)
+    most = n_items if stop_at is None else integer(stop_at, "stop_at", 1)
 
     def tiles(block: slice) -> tuple[Band, Tile]:
         values = _block(blocks, block, n_items)
@@ -95,8 +106,12 @@ def exact_ranks(
         return tie_band(own_scores, relative_tolerance), lambda columns: values[:, columns]
 
     size = max(1, _BLOCK_ENTRIES // max(1, n_items)), TILE[1]
-    better, tied = count_blocks(tiles, items, np.arange(items.size), seen, size, example=first)
-    return RankIntervals(better, tied, n_items - np.diff(seen.indptr))
+    better, tied = count_blocks(
+        tiles, items, np.arange(items.size), seen, size, example=first, stop_at=stop_at
+    )
+    n_candidates = n_items - np.diff(seen.indptr)
+    tied = np.where(better < most, tied, 0)
+    return RankIntervals(np.minimum(better, most), tied, n_candidates, stop_at)
 
 
 def score_counts(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ class RankIntervals:
         Other candidates that score the same.
     n_candidates : array_like of int, shape (n_instances,)
         All candidates, the held-out item included; the `n_items` of metrics.
+    stop_at : int, optional
+        An `n_better` of so many means that many or more.
 
     Raises
     ------
@@ -56,6 +59,7 @@ class RankIntervals:
     n_better: IntArray
     n_tied: IntArray
     n_candidates: IntArray
+    stop_at: int | None = None
 
     def __post_init__(self) -> None:
         for name, low in (("n_better", 0), ("n_tied", 0), ("n_candidates", 1)):
@@ -100,8 +104,8 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is another policy ("mean" gives no single rank, see :meth:`evaluate`), or
-            `rng` is missing for "random".
+            If `ties` is another policy ("mean" gives no single rank, see :meth:`evaluate`), `rng`
+            is missing for "random", or a rank was not counted to the end.
 
         Examples
         --------
@@ -109,6 +113,8 @@ class RankIntervals:
         >>> intervals.ranks("optimistic"), intervals.ranks("pessimistic")
         (array([3]), array([6]))
         """
+        if self._is_stopped:
+            raise ValueError(f"ranks must be counted to the end, got some beyond {self.stop_at}")
         if ties == "optimistic":
             return self.n_better + 1
         if ties == "pessimistic":
@@ -146,7 +152,8 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is another policy, or `rng` is missing for "random".
+            If `ties` is another policy, `rng` is missing for "random", or a rank was not counted
+            as far as the metric needs.
 
         Examples
         --------
@@ -156,6 +163,9 @@ class RankIntervals:
         array([0.6667])
         """
         metric = parsed(metric)
+        if self.stop_at is not None and self._is_stopped:
+            refuse_beyond(self.stop_at, [metric])
+            return replace(self, stop_at=None).evaluate(metric, ties, rng)
         if ties == "mean":
             return self._mean(metric)
         if ties == "realistic":
@@ -169,6 +179,10 @@ class RankIntervals:
                 f"{as_written(ties)}"
             )
         return metric(self.ranks(ties, rng), n_items=self.n_candidates)
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self.stop_at is not None and bool((self.n_better >= self.stop_at).any())
 
     def _mean(self, metric: Metric) -> FloatArray:
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
@@ -230,3 +244,12 @@ class RankIntervals:
             scale = candidates / ((n_negatives + 1.0) * (tied + 1))
             pmf[is_tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
         return pmf
+
+
+def refuse_beyond(stop_at: int, metrics: Iterable[Metric]) -> None:
+    """Refuse metrics of ranks that were not counted beyond `stop_at`."""
+    for metric in metrics:
+        if metric.cutoff is None or metric.cutoff > stop_at:
+            raise ValueError(
+                f"metrics must have a cut-off of at most stop_at = {stop_at}, got {metric.name}"
+            )

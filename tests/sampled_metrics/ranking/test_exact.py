@@ -76,6 +76,17 @@ def test_exact_ranks_equal_the_slow_count(case, block_entries, columns):
         assert as_rows(exact_ranks(lambda block: scores[block], held_out, matrix)) == expected
         unmasked = [slow_interval(*row, []) for row in zip(scores, held_out, strict=True)]
         assert as_rows(exact_ranks(scores, held_out, None)) == unmasked
+        for stop_at in (1, 3):
+            stopped = [(*((stop_at, 0) if above >= stop_at else (above, tied)), n)
+                       for above, tied, n in expected]  # fmt: skip
+            found = exact_ranks(scores, held_out, train, stop_at=stop_at)
+            assert as_rows(found) == stopped
+            full = exact_ranks(scores, held_out, train)
+            names = ("ndcg@1", f"recall@{stop_at}", f"rr@{stop_at}")
+            for name in names if found.n_candidates.min() > 1 else ():
+                for ties in ("mean", "optimistic", "pessimistic"):
+                    values = found.evaluate(name, ties), full.evaluate(name, ties)
+                    np.testing.assert_array_equal(*values)
 
 
 WIDTHS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -264,6 +275,7 @@ def test_no_matrix_of_all_scores_is_made_from_factors():
 
 
 TIED = RankIntervals([1], [2], [9])
+STOPPED = RankIntervals([1, 2], [2, 0], [9, 9], 2)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +292,11 @@ TIED = RankIntervals([1], [2], [9])
         (lambda: RankIntervals([0], [0.5], [9]), "n_tied must be whole numbers >= 0, got 0.5"),
         (lambda: RankIntervals([4], [3], [7]), "n_candidates must be >= .* got 7 with n_better 4"),
         (lambda: exact_ranks([[1.0]], [], None), "held_out must be a list of one item or more"),
+        (lambda: exact_ranks([[1.0]], [0], None, stop_at=0), "stop_at must be .* >= 1"),
+        (lambda: STOPPED.ranks("optimistic"), "counted to the end, got some beyond 2"),
+        (lambda: STOPPED.sampled_pmf(1), "counted to the end, got some beyond 2"),
+        (lambda: STOPPED.evaluate("recall@3"), "a cut-off of at most stop_at = 2, got recall@3"),
+        (lambda: STOPPED.evaluate("rr"), "a cut-off of at most stop_at = 2, got rr"),
         (lambda: exact_ranks([[1.0]], [[0]], None), "held_out must be a list of one item or more"),
         (lambda: exact_ranks([[1.0, 2]], [2], None), "held_out must be < n_items = 2, got 2"),
         (lambda: exact_ranks([[1.0, 2]], [-1], None), "held_out must be >= 0, got -1"),
