@@ -99,7 +99,9 @@ def rows(n_samples: int) -> Iterator[dict[str, object]]:
                 systems = evaluated(sub, metric)
                 pair = systems["A"].minus(systems["B"])
                 for part, truth in [*((systems[s], exact[s]) for s in exact), (pair, gap)]:
-                    low, high = part.range(CONFIDENCE, like=part is pair or metric.cutoff is None)
+                    low, high = part.range(
+                        CONFIDENCE, population=part is pair or metric.cutoff is None
+                    )
                     width = 2.0 * part.by_query[:, 0].std(ddof=1) / np.sqrt(QUERIES)
                     suffix = "_difference" if part is pair else ""
                     count[f"missed{suffix}"] += not low <= truth <= high

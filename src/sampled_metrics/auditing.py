@@ -144,8 +144,8 @@ def _number(draws: IntArray, claimed: int | None) -> Check:
     finding = f"{draws.size:,} users have {low:,}{f' to {high:,}' if low < high else ''} negatives"
     if claimed is None:
         return "numbers", 0.0, 1.0, finding
-    others = int((draws != claimed).sum())
-    return "numbers", float(others), float(not others), f"{finding}, where {claimed:,} are claimed"
+    wrong = int((draws != claimed).sum())
+    return "numbers", float(wrong), float(not wrong), f"{finding}, where {claimed:,} are claimed"
 
 
 def _two_sided(distribution: Any, value: float, below: float) -> float:
@@ -191,8 +191,8 @@ def _items(
     if excess:
         chances = np.minimum(_OWN_ITEMS * sizes / n_items, 1.0)
         p_value = min(1.0, n_bins * stats.binom.sf(counts - 1, len(drawn), chances).min())
-    of = "items" if n_bins == n_items else "stretches of items"
-    finding = f"the counts of {n_bins:,} {of} have {ratio:.3g} times the variance of uniform draws"
+    cells = f"{n_bins:,} {'items' if n_bins == n_items else 'stretches of items'}"
+    finding = f"the counts of {cells} have {ratio:.3g} times the variance of uniform draws"
     return "items", ratio, float(p_value), finding
 
 
@@ -222,15 +222,15 @@ def _tables(negatives: Any, positives: Any, n_items: int) -> tuple[pd.DataFrame,
             raise ValueError(f"positives must have shape {shape}, got {positives.shape}")
     elif positives is not None:
         owned = _columns(positives, "positives")
-    both = pd.concat([drawn, owned])
-    low, high = both["item"].min(), both["item"].max()
+    pairs = pd.concat([drawn, owned])
+    low, high = pairs["item"].min(), pairs["item"].max()
     if low >= 1 and high == n_items:
         warnings.warn("items are read as numbered from 1", stacklevel=4)
-        both["item"] -= 1
+        pairs["item"] -= 1
     elif high >= n_items:
         raise ValueError(f"item must be < n_items = {n_items}, got {high}")
-    both["user"] = pd.factorize(both["user"])[0]
-    drawn, owned = both[: len(drawn)], both[len(drawn) :]
+    pairs["user"] = pd.factorize(pairs["user"])[0]
+    drawn, owned = pairs[: len(drawn)], pairs[len(drawn) :]
     if owned.empty or owned["user"].isin(drawn["user"]).any():
         return drawn, owned.drop_duplicates()
     raise ValueError("positives must have users of negatives, got none of them")

@@ -15,7 +15,7 @@ from .metrics import DECLARED
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
 
 #: The names and meanings of metrics, for the help.
-_MEANINGS = {" or ".join(each.spellings(kind)): each.meaning for kind, each in DECLARED.items()}
+_MEANINGS = {" or ".join(entry.spellings(kind)): entry.meaning for kind, entry in DECLARED.items()}
 METRICS = textwrap.fill(
     f"Metrics are {'; '.join(f'{names} ({meaning})' for names, meaning in _MEANINGS.items())}.",
     100, break_on_hyphens=False,
@@ -227,8 +227,8 @@ def _assume_option(add: partial[None]) -> None:
 
 
 def _metric_option(add: partial[None], several: str = "") -> None:
-    together = "; with several, all verdicts and ranges hold together" if several else ""
-    add(f"--metric NAME{several}", f"such as ndcg@10: {', '.join(_MEANINGS)}{together}",
+    joint_note = "; with several, all verdicts and ranges hold together" if several else ""
+    add(f"--metric NAME{several}", f"such as ndcg@10: {', '.join(_MEANINGS)}{joint_note}",
         required=True)
 
 

@@ -129,14 +129,14 @@ def _log(
     frames = [_one(source, name) for name, source in (("old", old), ("new", new))]
     names = [set(frame.columns) for frame in frames]
     if names[0] != names[1]:
-        only = sorted(map(str, names[0] ^ names[1]))
-        raise ValueError(f"the new log must have the columns of the old one; differing: {only}")
-    both = pd.concat(frames, ignore_index=True)
+        extra = sorted(map(str, names[0] ^ names[1]))
+        raise ValueError(f"the new log must have the columns of the old one; differing: {extra}")
+    joint = pd.concat(frames, ignore_index=True)
     if all(size is None for size in sizes.values()):
-        values = query_values(both, checked_metrics(metric, both))
+        values = query_values(joint, checked_metrics(metric, joint))
         if values is not None:
             return values
-    return read_log(both, **sizes)
+    return read_log(joint, **sizes)
 
 
 def _one(source: Any, name: str) -> pd.DataFrame:

@@ -167,19 +167,19 @@ def natural_spline(z: FloatArray) -> FloatArray:
     >>> natural_spline(np.array([0.0, 0.3])).round(9).tolist()[1]
     [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     """
-    knots, one = np.array(KNOTS), np.eye(len(KNOTS))
+    knots, eye = np.array(KNOTS), np.eye(len(KNOTS))
     gaps = np.diff(knots)
-    slopes = np.diff(one, axis=0) / gaps[:, np.newaxis]
+    slopes = np.diff(eye, axis=0) / gaps[:, np.newaxis]
     system = np.diag((gaps[:-1] + gaps[1:]) / 3.0)
     system += np.diag(gaps[1:-1] / 6.0, 1) + np.diag(gaps[1:-1] / 6.0, -1)
-    bends = np.zeros_like(one)  # second derivatives at the knots; 0 at both ends
+    bends = np.zeros_like(eye)  # second derivatives at the knots; 0 at both ends
     bends[1:-1] = np.linalg.solve(system, np.diff(slopes, axis=0))
     place = np.clip(np.searchsorted(knots, z, side="right") - 1, 0, gaps.size - 1)
     gap = gaps[place][:, np.newaxis]
-    right = (z - knots[place])[:, np.newaxis] / gap
-    left = 1.0 - right
-    bent = (left**3 - left) * bends[place] + (right**3 - right) * bends[place + 1]
-    return np.asarray(left * one[place] + right * one[place + 1] + bent * gap**2 / 6.0)
+    upper = (z - knots[place])[:, np.newaxis] / gap
+    lower = 1.0 - upper
+    bent = (lower**3 - lower) * bends[place] + (upper**3 - upper) * bends[place + 1]
+    return np.asarray(lower * eye[place] + upper * eye[place + 1] + bent * gap**2 / 6.0)
 
 
 # --- counts of sampled ranks ----------------------------------------------------------------------
@@ -334,9 +334,9 @@ def log_posterior(
         group_users[:, group] += counts.users[:, outcome]
     expected = group_users[:, counts.group] * marginal
     information = (relative * expected[:, np.newaxis]) @ relative.transpose(0, 2, 1)
-    own = theta - prior.mean - shared
+    deviation = theta - prior.mean - shared
     value = float((counts.users * np.log(marginal)).sum())
-    value -= 0.5 * float(np.einsum("ij,jk,ik->", own, np.linalg.inv(prior.within), own))
+    value -= 0.5 * float(np.einsum("ij,jk,ik->", deviation, np.linalg.inv(prior.within), deviation))
     value -= 0.5 * float(shared @ np.linalg.solve(prior.between, shared))
     return value, gradient, information
 

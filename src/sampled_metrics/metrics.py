@@ -136,7 +136,7 @@ DECLARED = {
         "Accuracy", "1 if a relevant item is first", _hit, _best, last_rank=1
     ),
 }  # fmt: skip
-_KIND_BY_NAME = {name: kind for kind, each in DECLARED.items() for name in each.other_names}
+_KIND_BY_NAME = {name: kind for kind, entry in DECLARED.items() for name in entry.other_names}
 
 
 @dataclass(frozen=True, repr=False)
@@ -435,9 +435,9 @@ def factors(metric: Metric, gain: FloatArray) -> FloatArray:
 
 def _unknown(kind: str) -> ValueError:
     """The refusal of a name, with a near one."""
-    known = _KIND_BY_NAME.get(kind)
-    near = [known] if known else difflib.get_close_matches(kind, DECLARED, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(DECLARED)}"
+    same_kind = _KIND_BY_NAME.get(kind)
+    similar = [same_kind] if same_kind else difflib.get_close_matches(kind, DECLARED, n=1)
+    hint = f"did you mean {similar[0]!r}?" if similar else f"use one of {', '.join(DECLARED)}"
     return ValueError(f"metric {as_written(kind)} is unknown: {hint}")
 
 
@@ -581,6 +581,6 @@ def recall_depth(sampled: Metric, n_items: float, n_negatives: int) -> tuple[int
     k = sampled.k if sampled.declaration.is_hit_rate and sampled.k else 0
     if not (10 <= k <= 20 and 50 <= n_negatives <= n_items / 10):
         return None
-    errors = (error for most, error in DEPTH_ERRORS.items() if n_negatives <= most)
+    errors = (error for limit, error in DEPTH_ERRORS.items() if n_negatives <= limit)
     error = next(errors, None)
     return None if error is None else (round(k * (n_items - 1) / n_negatives), error)

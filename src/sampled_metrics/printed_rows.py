@@ -198,7 +198,7 @@ def _auc(cell: object, n_negatives: int, label: str) -> dict[Metric, tuple[float
     return {parsed("auc"): (1.0 - (rank[0] - 1.0) / n_negatives, rank[1] / n_negatives)}
 
 
-def _number(cell: object, label: str, most: int = 1) -> tuple[float, float] | None:
+def _number(cell: object, label: str, limit: int = 1) -> tuple[float, float] | None:
     """A published number and half a unit of its last digit; None for an empty cell.
 
     Of two numbers, the middle and the distance of the ends from it.
@@ -213,8 +213,8 @@ def _number(cell: object, label: str, most: int = 1) -> tuple[float, float] | No
         return None
     first, to, last = text.partition(" to ")
     if not to:
-        return _one_number(text, cell, label, most)
-    least, largest = _number(first, label, most), _number(last, label, most)
+        return _one_number(text, cell, label, limit)
+    least, largest = _number(first, label, limit), _number(last, label, limit)
     if least is None or largest is None or least > largest or " to " in last:
         raise ValueError(
             f"{label} must be two numbers in order, such as 0.25 to 0.30, got {as_written(cell)}"
@@ -223,7 +223,7 @@ def _number(cell: object, label: str, most: int = 1) -> tuple[float, float] | No
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
-def _one_number(text: str, cell: object, label: str, most: int) -> tuple[float, float]:
+def _one_number(text: str, cell: object, label: str, limit: int) -> tuple[float, float]:
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
         raise ValueError(
@@ -231,10 +231,10 @@ def _one_number(text: str, cell: object, label: str, most: int) -> tuple[float, 
         )
     decimals, exponent = match[2] or "", int(match[3] or 0) - 2 * len(match[4])
     value = float(f"{match[1]}.{decimals}e{exponent}")
-    if value > most:
-        hint = ": write percentages as 25.0%" if most == 1 else ", the negatives and the item"
+    if value > limit:
+        hint = ": write percentages as 25.0%" if limit == 1 else ", the negatives and the item"
         raise ValueError(
-            f"{label} must be in [{int(most > 1)}, {most}], got {as_written(cell)}{hint}"
+            f"{label} must be in [{int(limit > 1)}, {limit}], got {as_written(cell)}{hint}"
         )
     return value, 0.5 * 10.0 ** (exponent - len(decimals))
 

@@ -255,7 +255,7 @@ def _tilted(
     the errors of the masses, so `last` adds one Newton step once it is below `tolerance`.
     """
     log_weights = pmfs.log_weights if isinstance(pmfs, _Quadrature) else 0.0
-    gap, near = np.inf, False
+    gap, is_near = np.inf, False
 
     def dual(x: FloatArray) -> tuple[float, FloatArray]:
         tilt = worth * pmfs.expected(x) + log_weights
@@ -267,10 +267,10 @@ def _tilted(
 
     def slopes(x: FloatArray, value: float, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = np.maximum(pmfs.marginal(mass), _TINY)
-        nonlocal gap, near
+        nonlocal gap, is_near
         entropy = float(np.sum(entr(mass) + mass * log_weights))
         gap = value - entropy - worth * float(outcome_shares @ np.log(q))
-        near = gap < tolerance * worth
+        is_near = gap < tolerance * worth
         covariance = pmfs.products(mass) - np.outer(q, q)
         hessian = worth**2 * covariance + np.diag(worth * outcome_shares / x**2)
         return (q - outcome_shares / x) * worth, hessian
@@ -279,10 +279,10 @@ def _tilted(
         x: FloatArray, value: float, mass: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
         derivatives = slopes(x, value, mass)
-        return None if near else derivatives
+        return None if is_near else derivatives
 
     multipliers, value, mass = damped_newton(dual, unless_near, start, 1e-14 * worth, positive=True)
-    if last and near:
+    if last and is_near:
         gradient, hessian = slopes(multipliers, value, mass)
         refined = multipliers - np.linalg.solve(hessian, gradient)
         if (refined > 0).all():

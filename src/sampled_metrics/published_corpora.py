@@ -76,11 +76,11 @@ def of_corpora(
 
     `of_negatives` has the options of other tables, to refuse.
     """
-    for name, given in of_negatives.items():
-        if given is not None:
+    for name, value in of_negatives.items():
+        if value is not None:
             raise ValueError(
                 f"{name} must be left out for one corpus that all queries share, got "
-                f"{as_written(given)}"
+                f"{as_written(value)}"
             )
     rows = table.rows({"users": users, "documents": None, "corpus_size": None})
     lines = [line for row in rows for line in _lines(row, metrics)]
@@ -92,7 +92,7 @@ def of_corpora(
     checks = pd.DataFrame(columns=["dataset", "method", "together", "finding"])
     tables = [pd.DataFrame(lines, columns=_Line._fields), orders.drop(columns="queries"), checks]
     if not any(row.dataset for row in rows):
-        tables = [each.drop(columns="dataset") for each in tables]
+        tables = [frame.drop(columns="dataset") for frame in tables]
     return Published(tables[0], settings, tuple(table.notes), tables[1], tables[2])
 
 
@@ -139,16 +139,16 @@ def _error(variance: float, n_queries: int) -> float:
     return sqrt(variance / (n_queries - 1)) if n_queries > 1 else inf
 
 
-def _order(one: _Line, other: _Line, rounding: float) -> tuple[object, ...]:
+def _order(line_a: _Line, line_b: _Line, rounding: float) -> tuple[object, ...]:
     """A row of the orders: which method leads, and the largest standard error of its lead."""
-    first, second = sorted((one, other), key=lambda line: -line.printed)
+    first, second = sorted((line_a, line_b), key=lambda line: -line.printed)
     total, lead = first.printed + second.printed, first.printed - second.printed
     total = min(max(1.0, total - rounding), total + rounding)
     variance = min(total, 2.0 - total) - max(lead - rounding, 0.0) ** 2
-    error = _error(variance, one.queries)
+    error = _error(variance, line_a.queries)
     return (
-        one.dataset, one.metric, first.method, second.method, UNDECIDED, "", "", lead, error,
-        one.queries,
+        line_a.dataset, line_a.metric, first.method, second.method, UNDECIDED, "", "", lead, error,
+        line_a.queries,
     )  # fmt: skip
 
 

@@ -107,8 +107,8 @@ def published(
     printed = Printed(table)
     exact_metrics = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
     if printed.is_shared:
-        given = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
-        return of_corpora(printed, users, exact_metrics, given)
+        options = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
+        return of_corpora(printed, users, exact_metrics, options)
     if replacement is None:
         raise ValueError(
             "replacement must be True or False, got None: say whether a user's negatives may "
@@ -231,8 +231,8 @@ def _judged(
     metrics = list(printed) if exact_metrics is None else exact_metrics
     findings = list(map(_inconsistent, rows, samples))
     bounds = np.full((len(assumptions), len(metrics), 2), np.nan)
-    together = [not finding for finding in findings]
-    if all(together):
+    are_consistent = [not finding for finding in findings]
+    if all(are_consistent):
         limits = [
             averages(*sample).expectations(*of_row, users, nats)
             for sample, of_row, users in zip(samples, ends, n_users, strict=True)
@@ -249,7 +249,7 @@ def _judged(
     by_metric = dict(zip(metrics, bounds.swapaxes(0, 1), strict=True))
     checked = dict(zip(("possible", "decreasing"), possible, strict=False))
     checks = [
-        _key(row, rows) | {"together": together[i]} | checked | {"finding": findings[i]}
+        _key(row, rows) | {"together": are_consistent[i]} | checked | {"finding": findings[i]}
         for i, row in enumerate(rows)
     ]
     lines = [line for row in rows for line in _lines(row, _key(row, rows), by_metric, guesses)]
@@ -293,8 +293,8 @@ def _lines(
         line["printed"] = row.printed[metric][0] if is_printed else np.nan
         measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
         line["depth"] = measured[0] if is_printed and measured else None
-        for suffix, (least, most) in zip(("", "_decreasing"), bounds.tolist(), strict=False):
-            line |= {f"low{suffix}": least, f"high{suffix}": most}
+        for suffix, (low, high) in zip(("", "_decreasing"), bounds.tolist(), strict=False):
+            line |= {f"low{suffix}": low, f"high{suffix}": high}
         yield {**line, "guess": guess}
 
 
@@ -317,12 +317,12 @@ def _contradiction(rows: list[Row], assumption: str | None) -> str:
 
 def _inconsistent(row: Row, sample: tuple[Protocol, tuple[Metric, ...]]) -> str:
     """Why no list of sampled ranks has the averages of a row; empty if one has."""
-    of, (low, high) = averages(*sample), _rounded(row)
-    if of.consistent(low, high):
+    row_averages, (low, high) = averages(*sample), _rounded(row)
+    if row_averages.consistent(low, high):
         return ""
     names = [f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()]
     pairs = combinations(range(len(names)), 2)
-    pair = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
+    pair = next((pair for pair in pairs if not row_averages.consistent(low, high, pair)), None)
     numbers = ", ".join(names) if pair is None else " and ".join(names[i] for i in pair)
     return f"{row.name}: no list of sampled ranks has {numbers} at once"
 

@@ -315,9 +315,9 @@ class Comparison(Result):
             [verdict in (f"{b} beats {a}", f"{b} probably beats {a}") for a, b, verdict in pairs]
         )
         ranges = [f"{kind}_{end}" for kind in ("student", "possible") for end in ("low", "high")]
-        for one, other in (("first", "second"), ranges[:2], ranges[2:]):
-            swapped = frame.loc[is_reversed, [other, one]].to_numpy(copy=True)
-            frame.loc[is_reversed, [one, other]] = swapped
+        for column, counterpart in (("first", "second"), ranges[:2], ranges[2:]):
+            swapped = frame.loc[is_reversed, [counterpart, column]].to_numpy(copy=True)
+            frame.loc[is_reversed, [column, counterpart]] = swapped
         for name in ("reported", "estimate", *ranges):
             frame.loc[is_reversed, name] *= -1.0
         return frame

@@ -54,8 +54,8 @@ class Places:
         above them, counts that have a probability below 1e-20 together are left out (Bernstein).
         """
         relevant, width = values.shape[1:]
-        most = (self.better + self.tied) * (draws / self.total)[:, np.newaxis]
-        columns = np.minimum(width, most + 9 * np.sqrt(most) + 55).astype(np.int64).ravel()
+        mean = (self.better + self.tied) * (draws / self.total)[:, np.newaxis]
+        columns = np.minimum(width, mean + 9 * np.sqrt(mean) + 55).astype(np.int64).ravel()
         terms = np.empty((len(values), columns.size))
         for place, size, group in self._groups():
             index = group[np.argsort(columns[group], kind="stable")]
@@ -177,7 +177,7 @@ def _nodes(tied: IntArray, count: int) -> tuple[IntArray, FloatArray, FloatArray
     All whole numbers up to `tied` if there are at most `count`.
     """
     distinct, inverse = np.unique(tied, return_inverse=True)
-    rules = [gauss(0, most, count) for most in distinct.tolist()]
+    rules = [gauss(0, n_tied, count) for n_tied in distinct.tolist()]
     row = np.repeat(np.arange(tied.size), [rules[i][0].size for i in inverse])
     nodes, weights = (np.concatenate([rules[i][k] for i in inverse]) for k in (0, 1))
     return row, nodes, weights

@@ -269,7 +269,7 @@ def test_queries_and_documents_that_are_merely_numbered_alike_stay_apart(name):
         }
         qrels = dict(zip(run, ([str(d + 1) for d in r] for r in collection.relevant), strict=True))
         corpus = readers.ranx(run, qrels, corpus_size=scores.shape[1])
-        assert corpus.own is None
+        assert corpus.own_id is None
         frames.append(sm.estimate(corpus, ["ndcg@10"]).frame)
     pd.testing.assert_frame_equal(*frames)
 

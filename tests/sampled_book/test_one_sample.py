@@ -142,7 +142,7 @@ def test_coverage_is_that_of_all_samples(m):
         ]  # fmt: skip
         # A document that is not above the relevant one has that one above itself.
         log = SubCorpus(n + 5, 5, m, tuple("abcde"), {"s": order})
-        low, high = evaluated(log, metric("rr"))["s"].range(0.95, like=True)
+        low, high = evaluated(log, metric("rr"))["s"].range(0.95, population=True)
         held.append([abs(left.mean() - truth) <= width, low <= truth <= high])
     assert one_sample.hub_coverage(queries, n, m) == pytest.approx(np.mean(held, axis=0))
     expected = np.mean(errors), np.std(estimates)

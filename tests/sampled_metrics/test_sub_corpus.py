@@ -526,7 +526,7 @@ def test_a_corpus_that_was_ranked_in_full_is_exact():
         0.95, values.size - 1, values.mean(), values.std(ddof=1) / values.size**0.5
     )
     assert difference.range(0.95) == pytest.approx([values.mean()] * 2)
-    assert difference.range(0.95, like=True) == pytest.approx(interval)
+    assert difference.range(0.95, population=True) == pytest.approx(interval)
 
 
 def test_the_most_common_document_above_is_named():

@@ -182,7 +182,7 @@ def hub_coverage(
         values = corpus_values.cached_values(rr, n, m - 1, (1,), n_queries, steepness, None)
         range_of = _hub_evaluated(values.rows[:, 0, :3], queries, hub, (i, j), n, m)
         floors = np.tile(values.variances[:, 0] / n_queries**2, (n_queries, 1))
-        low, high = range_of._replace(floors=floors).range(confidence, like=True)
+        low, high = range_of._replace(floors=floors).range(confidence, population=True)
         covered += probability * np.array([is_inside, low <= truth <= high])
     return float(covered[0]), float(covered[1])
 

@@ -147,9 +147,9 @@ class Anchors:
     @property
     def limits(self) -> tuple[float, float]:
         """The means that are possible whatever the values of the users that were not drawn."""
-        known = float(self.values.sum())
+        total = float(self.values.sum())
         low, high = self.rest_values
-        return (known + low) / self.users, (known + high) / self.users
+        return (total + low) / self.users, (total + high) / self.users
 
     @property
     def is_exact(self) -> bool:
@@ -159,8 +159,8 @@ class Anchors:
     @cached_property
     def _estimates(self) -> FloatArray:
         """The estimates from each draw by the bets of the smaller spread."""
-        each = [added + bets.estimates for bets, added in self._bets]
-        return min(each, key=lambda estimates: float(estimates.std()))
+        by_bet = [added + bets.estimates for bets, added in self._bets]
+        return min(by_bet, key=lambda estimates: float(estimates.std()))
 
     @property
     def estimate(self) -> float:
@@ -188,8 +188,8 @@ class Anchors:
         betting = [(bets, bets.stakes(error_rate), added) for bets, added in self._bets]
 
         def excess(mean: float, sign: int) -> float:
-            each = [bets.log_capital(mean - added, stakes, sign) for bets, stakes, added in betting]
-            return float(np.logaddexp(*each).max()) - float(np.log(2.0)) - needed
+            logs = [bets.log_capital(mean - added, stakes, sign) for bets, stakes, added in betting]
+            return float(np.logaddexp(*logs).max()) - float(np.log(2.0)) - needed
 
         larger = crossing(lambda mean: excess(mean, 1), low, high)
         smaller = crossing(lambda mean: excess(mean, -1), high, low)

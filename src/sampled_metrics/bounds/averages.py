@@ -166,8 +166,8 @@ class Population:
         Newton's method finds the multipliers. Three rounds update the covariance of the metrics.
         """
         expected = np.concatenate([sample.expected for sample in self._samples])
-        midpoints, most = 0.5 * (low + high), max(users)
-        rounding = np.diag(1e-9 + (high - low) ** 2 * most / 12.0)
+        midpoints, max_users = 0.5 * (low + high), max(users)
+        rounding = np.diag(1e-9 + (high - low) ** 2 * max_users / 12.0)
         multipliers, mass = np.zeros(len(expected)), np.full(self._n, 1.0 / self._n)
 
         def dual(x: FloatArray) -> tuple[float, FloatArray]:
@@ -184,10 +184,10 @@ class Population:
 
         for _ in range(3):
             covariances = [
-                sample.covariance(mass) * (most / n_users)
+                sample.covariance(mass) * (max_users / n_users)
                 for sample, n_users in zip(self._samples, users, strict=True)
             ]
-            penalty = (block_diag(*covariances) + rounding) / np.sqrt(most)
+            penalty = (block_diag(*covariances) + rounding) / np.sqrt(max_users)
             multipliers, _, mass = damped_newton(dual, slopes, multipliers, 1e-13)
         return mass
 

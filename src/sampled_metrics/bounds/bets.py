@@ -359,28 +359,28 @@ def _peaks(values: FloatArray, threshold: float) -> IntArray:
 class Sums:
     """Bets that one metric is larger than another, on both sampled ranks of each user.
 
-    Each is a bet `over` that the first metric is larger plus `ratio` times a bet `under` that the
-    second is smaller, at equal prices. Its expectation is at most the sum of the certificates plus
-    the price times the difference of the metrics, however a user's two ranks depend on each other.
-    A sum moves half as much as its parts; subtracting a constant, `less`, from both sides raises
+    Each is a bet `larger` that the first metric is larger plus `ratio` times a bet `smaller` that
+    the second is smaller, at equal prices. Its expectation is at most the sum of the certificates
+    plus the price times the difference of the metrics, however a user's two ranks depend on each
+    other. A sum moves half as much as its parts; subtracting a `constant` from both sides raises
     the stake.
     """
 
-    over: IntArray
-    under: IntArray
+    larger: IntArray
+    smaller: IntArray
     ratio: FloatArray
     slope: FloatArray
     mean: FloatArray
-    less: FloatArray
+    constant: FloatArray
 
     @classmethod
     def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
         """All pairs of bets, from mean certificates over users with either recommender."""
         sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
-        larger, smaller = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
+        larger, smaller = (grid.ravel() for grid in np.meshgrid(*sides, indexing="ij"))
         ratio = bets.slope[larger] / bets.slope[smaller]
         mean = first[larger] + ratio * second[smaller]
-        least = np.min([np.ones(bets.sign.size), *(each.min(axis=1) for each in bets.functions)], 0)
+        least = np.min([np.ones(bets.sign.size), *(rows.min(axis=1) for rows in bets.functions)], 0)
         constant = np.minimum(_TAKEN * mean, _LEFT * (least[larger] + ratio * least[smaller]))
         return cls(larger, smaller, ratio, bets.slope[larger], mean - constant, constant)
 

@@ -60,13 +60,13 @@ class ChosenPartition(Partition):
 
     def guesses(self, generators: Generators) -> FloatArray:
         """The guessed distributions of the number above, on the knots; (guesses, knots)."""
-        none = generators.rows(np.zeros(1, dtype=np.int64))[0]
+        none_above = generators.rows(np.zeros(1, dtype=np.int64))[0]
         uniform = generators.marginal(np.ones_like)
         pmfs = []
         for share, scale, exponent in GUESSES:
             power = generators.marginal(partial(_above_none, scale=scale, exponent=exponent))
-            others = (1.0 - _UNIFORM) * power + _UNIFORM * uniform
-            pmfs.append((1.0 - share) * none + share * others)
+            some_above = (1.0 - _UNIFORM) * power + _UNIFORM * uniform
+            pmfs.append((1.0 - share) * none_above + share * some_above)
         return np.array(pmfs)
 
 
@@ -95,10 +95,10 @@ def partition(
     parts = []
     for index in range(part.max(initial=-1) + 1):
         rows = np.flatnonzero(part == index)
-        most, largest = rows[np.argmax(weights[rows])], int(pools[rows].max())
+        heaviest, largest = rows[np.argmax(weights[rows])], int(pools[rows].max())
         m = int(negatives[rows].min())
         protocol = Protocol(largest + 1, m, replacement=replacement)
-        place = int(position[most]), int(relevant[most])
+        place = int(position[heaviest]), int(relevant[heaviest])
         parts.append(Part(protocol, (largest + 1, m), int(pools[rows].min()), *place, 1))
     counted, share = np.where(is_constant, 0, 1), weights / weights.sum()
     return ChosenPartition(parts, part, kinds, share, counted, np.arange(part.size), metric)

@@ -103,16 +103,16 @@ class Generators:
 
     def _between_rows(self, above: IntArray) -> FloatArray:
         """:meth:`rows` at ranks in gaps, which the bounds of many functions bisect alike."""
-        known, rows = self._between
-        new = np.setdiff1d(above, known)
+        evaluated, rows = self._between
+        new = np.setdiff1d(above, evaluated)
         if new.size:
-            if (known.size + new.size) * rows.shape[1] > _KEPT:
+            if (evaluated.size + new.size) * rows.shape[1] > _KEPT:
                 return self.rows(above)
-            places = np.searchsorted(known, new)
+            places = np.searchsorted(evaluated, new)
             rows = np.insert(rows, places, self.rows(new), axis=0)
-            known = np.insert(known, places, new)
-            self._between = known, rows
-        return np.asarray(rows[np.searchsorted(known, above)])
+            evaluated = np.insert(evaluated, places, new)
+            self._between = evaluated, rows
+        return np.asarray(rows[np.searchsorted(evaluated, above)])
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
         """Averages of P over the ranks 1 to each of `ends`.

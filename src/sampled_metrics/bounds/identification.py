@@ -306,13 +306,13 @@ def checked_counts(
             raise ValueError(
                 f"protocol must hold one for each of {len(samples)} counts, got {len(protocols)}"
             )
-        if len({each.replacement for each in protocols}) > 1:
+        if len({sampling.replacement for sampling in protocols}) > 1:
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
-    for each, sampling in zip(samples, protocols, strict=True):
+    for sample, sampling in zip(samples, protocols, strict=True):
         one_size(sampling)
         relevant = sampling.n_relevant
-        rows, n_outcomes = _finite(each), sampling.n_outcomes
+        rows, n_outcomes = _finite(sample), sampling.n_outcomes
         expected_shape = (n_outcomes,) if relevant == 1 else (relevant, n_outcomes)
         if rows.shape != expected_shape:
             raise ValueError(f"counts must have shape {expected_shape}, got {rows.shape}")

@@ -134,7 +134,7 @@ class Partition:
 
     def guesses(self, generators: Generators) -> FloatArray:
         """Guessed distributions of the sampled rank, on the knots of a part; (guesses, knots)."""
-        return np.array([guess(generators, *each) for each in GUESSES])
+        return np.array([guess(generators, *parameters) for parameters in GUESSES])
 
     def span(self, share: FloatArray | None = None) -> tuple[float, float]:
         """Least and largest value of the metric, given the users' share of each kind."""
@@ -195,7 +195,7 @@ def partition(
     parts = []
     for group in range(part.max(initial=-1) + 1):
         in_group = np.flatnonzero(part == group)
-        most = in_group[int(np.argmax(weights[in_group]))]
+        heaviest = in_group[int(np.argmax(weights[in_group]))]
         shallowest = in_group[int(np.argmin(items[in_group] / fewest[in_group]))]
         largest, m = int(judged[3, in_group].max()) + 1, int(fewest[in_group].min())
         if m < largest - 1 or replacement:  # else sampled ranks are exact ranks
@@ -205,9 +205,9 @@ def partition(
                 Protocol(largest, m, replacement=replacement),
                 (int(items[shallowest]), int(fewest[shallowest])),
                 int((items - relevant)[in_group].min()),
-                int(position[most]),
-                int(judged[2, most]),
-                int(counted[most]),
+                int(position[heaviest]),
+                int(judged[2, heaviest]),
+                int(counted[heaviest]),
             )
         )
     certified = np.where(is_constant, np.arange(len(kinds)), certified)
@@ -322,7 +322,9 @@ class Rows:
         base = int(self._x.max(initial=0)) + 1
         code = self._entries[entries].astype(np.int64, copy=False) * base + self._x[entries]
         code, pair = np.unique(code, return_inverse=True)
-        return _Seen(rows, _given(parts, part, *np.divmod(code, base)), pair, starts, share, least)
+        return _Seen(
+            rows, _weights(parts, part, *np.divmod(code, base)), pair, starts, share, least
+        )
 
 
 #: Added items that are drawn less often than this are left out of a row's weights.  That only
@@ -330,7 +332,7 @@ class Rows:
 _NEVER = 1e-20
 
 
-def _given(parts: Partition, part: Part, kind: IntArray, x: IntArray) -> FloatArray:
+def _weights(parts: Partition, part: Part, kind: IntArray, x: IntArray) -> FloatArray:
     """Weights of sampled ranks of some kinds on the knots of a part; shape (pairs, knots)."""
     columns = parts.kinds[kind]
     negatives, pools = columns[:, 0], columns[:, 3] - columns[:, 1]
@@ -372,7 +374,7 @@ class _Seen:
     """
 
     rows: IntArray
-    given: FloatArray
+    weights: FloatArray
     pair: IntArray
     starts: IntArray | None
     share: FloatArray | None
@@ -380,7 +382,7 @@ class _Seen:
 
     def values(self, functions: FloatArray) -> FloatArray:
         """Functions given at the knots, evaluated at the rows; shape (functions, rows)."""
-        pair_values = functions @ self.given.T
+        pair_values = functions @ self.weights.T
         if self.starts is None or not self.rows.size:
             return np.asarray(pair_values[:, self.pair])
         row_values = np.empty((len(functions), self.rows.size))
@@ -395,5 +397,5 @@ class _Seen:
         if self.starts is not None and self.share is not None:
             n_entries = as_intp(np.diff(self.starts, append=self.pair.size))
             counts = np.repeat(counts, n_entries, axis=0) * self.share[:, np.newaxis]
-        size = len(self.given)
-        return np.array([np.bincount(self.pair, users, size) for users in counts.T]) @ self.given
+        size = len(self.weights)
+        return np.array([np.bincount(self.pair, users, size) for users in counts.T]) @ self.weights

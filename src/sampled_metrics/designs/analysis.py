@@ -14,7 +14,7 @@ from ..results import Comparison, Estimates
 class Request(NamedTuple):
     """What a verb is asked to compute; `assumption` and `gamma` as the caller wrote them.
 
-    `asked` is the confidence that the caller wrote, if `confidence` is corrected for several
+    `nominal` is the confidence that the caller wrote, if `confidence` is corrected for several
     results. `record` says whether the track record is about such users, and `population` whether
     intervals from anchors are for the population of the users.
     """
@@ -25,7 +25,7 @@ class Request(NamedTuple):
     assumption: str | None = None
     identification: bool = True
     estimator: str | None = None
-    asked: float | None = None
+    nominal: float | None = None
     record: bool = True
     population: bool = False
     family: str | Mapping[str, str] | None = None
@@ -33,7 +33,7 @@ class Request(NamedTuple):
     @property
     def of_record(self) -> float:
         """The confidence that verdicts by track record must not exceed."""
-        return self.asked or self.confidence
+        return self.nominal or self.confidence
 
 
 class Analysis(ABC):

@@ -48,7 +48,7 @@ class _OfBlocks(Log):
             for column, (code, user) in zip(columns, rows, strict=True):
                 of_row = block[users] if user is None else block[users][user]
                 totals[0] += np.bincount(of_row, column[code], totals.shape[1])
-            has_rows = np.logical_or.reduce([each > 0 for each in presence])
+            has_rows = np.logical_or.reduce([counts > 0 for counts in presence])
             totals[1] += np.bincount(block[users], has_rows, totals.shape[1])
         is_used = totals[1] > 0
         yield totals[0, is_used] / totals[1, is_used], np.ones(int(is_used.sum()))
@@ -80,7 +80,7 @@ class BlockSample(Sample):
         """The mean over blocks of their users' shares."""
         kinds = np.eye(len(self.bet_kinds[0]))[:, self.bet_kinds[1]]
         sums = [next(self.log.user_sums({recommender: of_kind}))[0] for of_kind in kinds]
-        return np.array([each.mean() for each in sums])
+        return np.array([shares.mean() for shares in sums])
 
     def enlarged(self, recommender: str) -> None:
         return None  # the tests are for independent users
@@ -102,13 +102,13 @@ class BlockAnalysis(UniformAnalysis):
         super().__init__(log, request)
 
     def estimates(self, *, progress: bool) -> Any:
-        found = super().estimates(progress=progress)
+        result = super().estimates(progress=progress)
         n_users, n_blocks = max(self.sample.users.values()), self.sample.n_blocks
         note = (
             f"standard errors and intervals are over {n_blocks:,} blocks of the {n_users:,} users, "
             "for corpora like this one"
         )
-        return replace(found, notes=(*found.notes, note if n_blocks > 1 else _ONE))
+        return replace(result, notes=(*result.notes, note if n_blocks > 1 else _ONE))
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]

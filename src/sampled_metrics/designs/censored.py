@@ -81,10 +81,10 @@ class CensoredAnalysis(UniformAnalysis):
         notes = [_NO_ESTIMATE.format(self.sample.known)]
         if not self.request.identification:
             return {}, notes
-        intervals, found = identified(
+        intervals, interval_notes = identified(
             self.sample, metric, self.assumption(metric), self.request.confidence
         )
-        return intervals, [*found, *notes]
+        return intervals, [*interval_notes, *notes]
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, "the log does not say every sampled rank"

@@ -41,8 +41,8 @@ class ChosenSample(Sample):
         kinds = self.log.kinds
         position = kinds["n_chosen_better"] + 1
         relevant = np.full_like(position, position.max())
-        others = kinds["n_items"] - 1 - kinds["n_chosen"]
-        return {**kinds, "position": position, "n_relevant": relevant, "n_items": others + relevant}
+        rest = kinds["n_items"] - 1 - kinds["n_chosen"]
+        return {**kinds, "position": position, "n_relevant": relevant, "n_items": rest + relevant}
 
     def partition(self, metric: Metric, assumption: str | None) -> bets.Partition:
         bet_kinds, bet_kind_index = self.bet_kinds
@@ -66,8 +66,8 @@ class ChosenValues(Values):
     def naive(self, metric: Metric) -> FloatArray:
         sample, kinds = self.sample, self.sample.log.kinds
         if metric.linear:
-            others = kinds["n_items"] - 1 - kinds["n_chosen"]
-            above = kinds["n_chosen_better"] + sample.better * (others / sample.negatives)
+            rest = kinds["n_items"] - 1 - kinds["n_chosen"]
+            above = kinds["n_chosen_better"] + sample.better * (rest / sample.negatives)
             return np.asarray(1.0 - above / (kinds["n_items"] - 1))
         rank = kinds["n_chosen_better"] + sample.better + 1
         return metric.smooth_term(rank, np.ones_like(rank), 1, None)
@@ -123,8 +123,8 @@ class ChosenAnalysis(UniformAnalysis):
         """For how many users all items must be ranked, so that a metric with a cut-off is exact."""
         if metric.cutoff is None:
             return []
-        known = np.minimum(self.sample.better, 1 if self.log.replacement else np.inf)
-        is_open = self.log.kinds["n_chosen_better"] + known < metric.cutoff
+        n_known = np.minimum(self.sample.better, 1 if self.log.replacement else np.inf)
+        is_open = self.log.kinds["n_chosen_better"] + n_known < metric.cutoff
         shares = {n: counts @ is_open / counts.sum() for n, counts in self.sample.counts.items()}
         share = " or ".join(f"{share:.0%}" for share in dict.fromkeys(shares.values()))
         return [

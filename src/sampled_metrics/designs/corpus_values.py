@@ -67,27 +67,27 @@ class CorpusValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """The distribution of x, in bins, at nodes b; `most` is the deepest rank that counts."""
+    """The distribution of x, in bins, at nodes b; `last_rank` is the deepest rank that counts."""
 
     n_others: int
     n_sampled: int
-    most: int | None
+    last_rank: int | None
 
     @cached_property
     def largest(self) -> int:
         """The count from which on all are in one bin."""
-        if self.most is None:
+        if self.last_rank is None:
             return min(self.n_sampled, _MOST_COUNTED)
-        expected = self.most * self.n_sampled / self.n_others
+        expected = self.last_rank * self.n_sampled / self.n_others
         return min(self.n_sampled, int(expected + 10.0 * np.sqrt(expected) + 30.0))
 
     @cached_property
     def nodes(self) -> IntArray:
         """Numbers of documents above: each of the first, then steps below the spread of x."""
-        nodes = [*range(min(max(_FINE, self.most or 0), self.n_others) + 1)]
+        nodes = [*range(min(max(_FINE, self.last_rank or 0), self.n_others) + 1)]
         share = self.n_sampled / self.n_others
-        far = (self.largest + 10.0 * np.sqrt(self.largest) + 30.0) / share
-        while nodes[-1] < min(far, self.n_others):
+        last_node = (self.largest + 10.0 * np.sqrt(self.largest) + 30.0) / share
+        while nodes[-1] < min(last_node, self.n_others):
             b = nodes[-1]
             nodes.append(min(b + max(1, int(b / max(40.0, np.sqrt(b * share)))), self.n_others))
         return np.unique([*nodes, self.n_others])
@@ -150,9 +150,9 @@ class Sampling:
         lowest, highest = float(target.min()), float(target.max())
         # Unknown are the values, their deviations from a constant, and that constant.
         n_bins = self.starts.size
-        weights, one, ones = prior @ self.pmf, np.eye(n_bins), np.ones((n_bins, 1))
+        weights, eye, ones = prior @ self.pmf, np.eye(n_bins), np.ones((n_bins, 1))
         reach = np.hstack([-self.pmf, np.zeros((self.nodes.size, n_bins + 1))])
-        deviations = np.vstack([np.hstack([one, -one, -ones]), np.hstack([-one, -one, ones])])
+        deviations = np.vstack([np.hstack([eye, -eye, -ones]), np.hstack([-eye, -eye, ones])])
         solved = linprog(
             np.concatenate([weights, penalty * weights, [0.0]]),
             A_ub=np.vstack([reach, deviations]),
@@ -162,9 +162,9 @@ class Sampling:
             + [(None, None)] * (n_bins + 1),
             method="highs",
         )
-        found = solved.x[:n_bins] if solved.success else np.full(n_bins, target.max())
+        solution = solved.x[:n_bins] if solved.success else np.full(n_bins, target.max())
         # The programme is solved to a tolerance; beyond it, add what lacks.
-        return np.asarray(found + max(0.0, float(np.max(target - self.pmf @ found))))
+        return np.asarray(solution + max(0.0, float(np.max(target - self.pmf @ solution))))
 
     def variances(self, values: FloatArray, prior: FloatArray) -> FloatArray:
         """The variance of each row of values, given the rank, on average over a prior."""
@@ -173,19 +173,19 @@ class Sampling:
 
 
 @lru_cache(maxsize=16)
-def sampling(n_others: int, n_sampled: int, most: int | None) -> Sampling:
+def sampling(n_others: int, n_sampled: int, last_rank: int | None) -> Sampling:
     """See :class:`Sampling`; its arrays are made once."""
-    return Sampling(n_others, n_sampled, most)
+    return Sampling(n_others, n_sampled, last_rank)
 
 
-def _firsts(most: int, step: float) -> list[int]:
+def _firsts(last: int, step: float) -> list[int]:
     """First positions of classes, up to one after the deepest: twelve alone, then by a step.
 
     >>> _firsts(14, 1.1)[-4:]
     [11, 12, 14, 16]
     """
     firsts = [*range(1, 13)]
-    while firsts[-1] <= most:
+    while firsts[-1] <= last:
         firsts.append(int(firsts[-1] * step) + 1)
     return firsts
 
@@ -210,8 +210,8 @@ def values(
         x = np.arange(n_sampled + 1)
         row = metric.unscaled(places[:, np.newaxis] + x * (n_others / n_sampled))
         return CorpusValues(places, np.stack([row] * n_rows), np.zeros((n_rows, places.size)))
-    made = sampling(n_others, n_sampled, metric.cutoff)
-    rows = np.zeros((n_rows, places.size, made.largest + 1))
+    draws = sampling(n_others, n_sampled, metric.cutoff)
+    rows = np.zeros((n_rows, places.size, draws.largest + 1))
     variances = np.zeros((n_rows, places.size))
     is_counted = places <= (metric.cutoff or np.inf)
     if gamma is None:
@@ -222,15 +222,15 @@ def values(
         of_class = np.flatnonzero(is_counted & (places >= first) & (places < after))
         if not of_class.size:
             continue
-        prior = made.prior(first, steepness)
-        targets = metric.unscaled(made.nodes[:, np.newaxis] + places[of_class])
-        middle = made.fitted(targets, prior, gamma)
+        prior = draws.prior(first, steepness)
+        targets = metric.unscaled(draws.nodes[:, np.newaxis] + places[of_class])
+        middle = draws.fitted(targets, prior, gamma)
         # The metric falls with the rank: the first position bounds the class, as does the last.
         ends = _ends(metric, n_others, n_sampled, first, after - 1, steepness)
-        rows[0, of_class] = middle[:, made.bins]
-        rows[1:, of_class] = ends[:, np.newaxis, made.bins]
-        variances[0, of_class] = made.variances(middle, prior)
-        variances[1:, of_class] = made.variances(ends, prior)[:, np.newaxis]
+        rows[0, of_class] = middle[:, draws.bins]
+        rows[1:, of_class] = ends[:, np.newaxis, draws.bins]
+        variances[0, of_class] = draws.variances(middle, prior)
+        variances[1:, of_class] = draws.variances(ends, prior)[:, np.newaxis]
     return CorpusValues(places, rows, variances)
 
 
@@ -239,10 +239,10 @@ def _ends(
     metric: Metric, n_others: int, n_sampled: int, first: int, last: int, steepness: float
 ) -> FloatArray:
     """Low values for the last position of a class and high ones for its first."""
-    made = sampling(n_others, n_sampled, metric.cutoff)
-    prior, nodes = made.prior(first, steepness), made.nodes
-    lows = [-made.above(-metric.unscaled(nodes + last), prior, each) for each in PENALTIES]
-    highs = [made.above(metric.unscaled(nodes + first), prior, each) for each in PENALTIES]
+    draws = sampling(n_others, n_sampled, metric.cutoff)
+    prior, nodes = draws.prior(first, steepness), draws.nodes
+    lows = [-draws.above(-metric.unscaled(nodes + last), prior, penalty) for penalty in PENALTIES]
+    highs = [draws.above(metric.unscaled(nodes + first), prior, penalty) for penalty in PENALTIES]
     return np.array(lows + highs)
 
 
@@ -250,13 +250,13 @@ def _ends(
 def _gamma(
     metric: Metric, n_others: int, n_sampled: int, steepness: float, n_queries: int
 ) -> float:
-    made = sampling(n_others, n_sampled, metric.cutoff)
-    prior, target = made.prior(1, steepness), metric.unscaled(made.nodes + 1)
+    draws = sampling(n_others, n_sampled, metric.cutoff)
+    prior, target = draws.prior(1, steepness), metric.unscaled(draws.nodes + 1)
 
     def squared_error(gamma: float) -> float:
-        found = made.fitted(target[:, np.newaxis], prior, gamma)
-        bias = float(prior @ np.abs(made.pmf @ found[0] - target))
-        return bias**2 + _DESIGN_EFFECT * float(made.variances(found, prior)[0]) / n_queries
+        values = draws.fitted(target[:, np.newaxis], prior, gamma)
+        bias = float(prior @ np.abs(draws.pmf @ values[0] - target))
+        return bias**2 + _DESIGN_EFFECT * float(draws.variances(values, prior)[0]) / n_queries
 
     return min(_GAMMAS, key=squared_error)
 

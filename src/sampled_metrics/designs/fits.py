@@ -50,12 +50,12 @@ class Fits:
     @cached_property
     def too_large(self) -> str:
         """Why no correction can be computed; empty if some can."""
-        classes = [each for each in self.sample.classes if not self.sample.is_whole(each)]
-        most = max((each.n_negatives for each in classes), default=0)
+        classes = [group for group in self.sample.classes if not self.sample.is_whole(group)]
+        largest = max((group.n_negatives for group in classes), default=0)
         reason = (
-            f"a user has {most:,} negatives, and a correction is for {MOST_NEGATIVES:,} at most"
+            f"a user has {largest:,} negatives, and a correction is for {MOST_NEGATIVES:,} at most"
         )
-        return reason if most > MOST_NEGATIVES else ""
+        return reason if largest > MOST_NEGATIVES else ""
 
     @property
     def unfit(self) -> str:

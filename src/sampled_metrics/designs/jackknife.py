@@ -94,9 +94,9 @@ class Evaluated(NamedTuple):
         return float(np.sqrt(self._variances()[0][0]))
 
     @property
-    def error_like(self) -> float:
+    def population_error(self) -> float:
         """The same for queries like these."""
-        return float(np.sqrt(self._variances(like=True)[0][0]))
+        return float(np.sqrt(self._variances(population=True)[0][0]))
 
     @property
     def is_exact(self) -> bool:
@@ -108,7 +108,7 @@ class Evaluated(NamedTuple):
         """Whether no few documents make most of V."""
         return bool(self._variances()[1][0] >= _FEWEST_DEGREES)
 
-    def _variances(self, *, like: bool = False) -> tuple[FloatArray, FloatArray]:
+    def _variances(self, *, population: bool = False) -> tuple[FloatArray, FloatArray]:
         """The variance of each column, and its degrees of freedom.
 
         Degrees of freedom of V are by the kurtosis of the T_d: few if a hub makes most of it. Those
@@ -121,17 +121,17 @@ class Evaluated(NamedTuple):
         freedom = 2.0 / np.maximum((scaled**2).sum(axis=0) - 1.0 / m, 2.0 / m)
         freedom = np.where(total > 0, np.maximum(freedom, 1.0), m)
         variances = np.maximum(variances, self.floors.sum(axis=0))
-        if not like:
+        if not population:
             return variances, freedom
         n_queries = len(self.by_query)
         between = self.by_query.var(axis=0, ddof=1) / n_queries
-        both = variances + between
+        sums = variances + between
         parts = variances**2 / freedom + between**2 / (n_queries - 1)
-        return both, np.where(both > 0, both**2 / np.where(parts > 0, parts, 1.0), 1.0)
+        return sums, np.where(sums > 0, sums**2 / np.where(parts > 0, parts, 1.0), 1.0)
 
-    def range(self, confidence: float, *, like: bool = False) -> tuple[float, float]:
+    def range(self, confidence: float, *, population: bool = False) -> tuple[float, float]:
         """An interval for these queries, or for queries `like` these; the narrowest penalty's."""
-        variances, freedom = self._variances(like=like)
+        variances, freedom = self._variances(population=population)
         errors, ranges = np.sqrt(variances), []
         for low in range(1, 1 + _N_ENDS):
             ends = [low, low + _N_ENDS]
@@ -151,14 +151,14 @@ def _times(gap: float, error: float, freedom: float, confidence: float) -> float
     >>> round(_times(0.0, 1.0, 1e6, 0.95), 2), round(_times(9.0, 1.0, 1e6, 0.95), 2)
     (1.96, 1.64)
     """
-    one, two = float(stdtrit(freedom, confidence)), float(stdtrit(freedom, 0.5 + confidence / 2))
+    low, high = float(stdtrit(freedom, confidence)), float(stdtrit(freedom, 0.5 + confidence / 2))
     if not error > 0:
         return 0.0
     for _ in range(40):  # bisection
-        times = (one + two) / 2
+        times = (low + high) / 2
         is_enough = stdtr(freedom, times + max(gap, 0.0) / error) - stdtr(freedom, -times)
-        one, two = (one, times) if is_enough >= confidence else (times, two)
-    return two
+        low, high = (low, times) if is_enough >= confidence else (times, high)
+    return high
 
 
 def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dict[str, Evaluated]:
@@ -179,11 +179,11 @@ def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dic
             )
             for name, by_query in shown.items()
         }
-    found = {}
+    result = {}
     for name, by_query in shown.items():
-        every = [order for orders in log.orders[name] for order in orders]
-        positions = np.unique(np.concatenate([order.position for order in every]))
-        made = partial(
+        all_orders = [order for orders in log.orders[name] for order in orders]
+        positions = np.unique(np.concatenate([order.position for order in all_orders]))
+        values = partial(
             _values,
             metric=metric,
             positions=tuple(positions.tolist()),
@@ -191,8 +191,8 @@ def evaluated(log: SubCorpus, metric: Metric, gamma: float | None = None) -> dic
             steepness=_steepness(log, metric, log.orders[name]),
             gamma=gamma,
         )
-        found[name] = _without_each(log, metric, name, made, float(by_query.mean()))
-    return found
+        result[name] = _without_each(log, metric, name, values, float(by_query.mean()))
+    return result
 
 
 def _values(n_others: int, n_sampled: int, **options: Any) -> CorpusValues:
@@ -204,10 +204,10 @@ def _steepness(log: SubCorpus, metric: Metric, by_query: list[list[Order]]) -> f
     """The likeliest steepness for the counts of a system's relevant documents."""
     if metric.linear:
         return 1.0
-    made = corpus_values.sampling(log.n_others, log.n_sampled - 1, metric.cutoff)
+    draws = corpus_values.sampling(log.n_others, log.n_sampled - 1, metric.cutoff)
     weight, position, count = (
-        np.concatenate(each)
-        for each in zip(
+        np.concatenate(arrays)
+        for arrays in zip(
             *(
                 (factors(metric, order.gain) / len(orders), order.position, order.n_above)
                 for orders in by_query
@@ -222,8 +222,8 @@ def _steepness(log: SubCorpus, metric: Metric, by_query: list[list[Order]]) -> f
 
     def fit(steepness: float) -> float:
         return sum(
-            float(weight[of] @ made.log_likelihood(int(position[of[0]]), count[of], steepness))
-            for of in groups
+            float(weight[i] @ draws.log_likelihood(int(position[i[0]]), count[i], steepness))
+            for i in groups
         )
 
     return max(corpus_values.STEEPNESSES, key=fit)
@@ -239,7 +239,7 @@ def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatAr
 
 
 def _reported(log: SubCorpus, metric: Metric, query: int, orders: list[Order]) -> float:
-    parts, is_ranked = [], log.own is not None and log.own[query] >= 0
+    parts, is_ranked = [], log.own_id is not None and log.own_id[query] >= 0
     for order in orders:
         factor, constant = _scaled(metric, order.gain, log.n_kept + log.n_sampled - is_ranked)
         parts.append(constant + factor @ metric.unscaled(order.position + order.n_above))
@@ -260,27 +260,29 @@ def _without_each(
     n_columns, n_queries = 1 + 2 * _N_ENDS, len(log.queries)
     by_document = np.zeros((log.n_sampled, n_columns))
     by_query, floors = np.zeros((2, n_queries, n_columns))
+    n_documents = log.corpus_size - (log.own_id is not None)
     for q, orders in enumerate(log.orders[name]):
         share, (n_others, n_sampled) = 1.0 / len(orders), log.without_own(q)
-        made, own = values(n_others, n_sampled), -1 if log.own is None else int(log.own[q])
-        last = made.rows.shape[2] - 1
+        table = values(n_others, n_sampled)
+        own_id = -1 if log.own_id is None else int(log.own_id[q])
+        last = table.rows.shape[2] - 1
         for order in orders:
-            factor, constant = _scaled(metric, order.gain, log.corpus_size - (log.own is not None))
-            k = np.searchsorted(made.positions, order.position)
+            factor, constant = _scaled(metric, order.gain, n_documents)
+            k = np.searchsorted(table.positions, order.position)
             # If all m are above a document, so are the others without any of them.
-            kept = made.rows[:, k, np.minimum(order.n_above, last)].T
-            removed = made.rows[:, k, np.clip(order.n_above - 1, 0, last)].T
-            changes = factor[:, np.newaxis] * (removed - kept)
+            unchanged = table.rows[:, k, np.minimum(order.n_above, last)].T
+            removed = table.rows[:, k, np.clip(order.n_above - 1, 0, last)].T
+            changes = factor[:, np.newaxis] * (removed - unchanged)
             below = np.vstack([np.cumsum(changes[::-1], axis=0)[::-1], np.zeros(n_columns)])
-            whole = constant + factor @ kept
+            baseline = constant + factor @ unchanged
             change = below[order.n_better]
             if n_sampled < log.n_sampled:
                 rows = values(n_others, log.n_sampled).rows
                 above = np.minimum(order.n_above, rows.shape[2] - 1)
-                change[own] = constant + factor @ rows[:, k, above].T - whole
-            by_document += share * (whole + change)
-            by_query[q] += share * (whole + change.mean(axis=0))
-            floors[q] += share * (made.variances[:, k] @ factor**2)
+                change[own_id] = constant + factor @ rows[:, k, above].T - baseline
+            by_document += share * (baseline + change)
+            by_query[q] += share * (baseline + change.mean(axis=0))
+            floors[q] += share * (table.variances[:, k] @ factor**2)
     return Evaluated(
         reported, by_document / n_queries, by_query, floors / n_queries**2, log.n_others
     )

@@ -168,8 +168,8 @@ class Judge:
             return {}, notes
         notes += self.sample.notes_on_thinning(assumption)
         evidence = {
-            order: one.combined(self.free_evidence.get(order))
-            for order, one in self.evidence(assumption, pairs, weight).items()
+            order: pair_evidence.combined(self.free_evidence.get(order))
+            for order, pair_evidence in self.evidence(assumption, pairs, weight).items()
         }
         if not any(map(self.sample.is_mixed, names)):  # else it is of these users alone
             self.free_evidence |= evidence
@@ -236,7 +236,7 @@ class Judge:
                     (first_codes, second_codes), counts = sample.log.joint_counts(
                         first_name, second_name
                     )
-                choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
+                choices = zip(sums.larger, sums.smaller, sums.ratio, sums.constant, strict=True)
                 for bet_index, (first_bet, second_bet, ratio, offset) in enumerate(choices):
                     first_values, second_values = bet_values[first_bet], bet_values[second_bet]
                     if sample.one_row_per_user:  # codes count from 1

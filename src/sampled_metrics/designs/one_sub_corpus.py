@@ -158,10 +158,10 @@ class SubCorpusAnalysis(Analysis):
     def _check(self) -> None:
         """Refuse ranks that no uniform sample has: RR below 0, or above its reported value."""
         for name, system in evaluated(self.log, parsed("rr")).items():
-            low, high = system.range(1.0 - REFUTED, like=True)
+            low, high = system.range(1.0 - REFUTED, population=True)
             if not system.is_exact and (high < 0.0 or low > system.reported):
                 hint = ", and whether queries are documents (queries_are_documents=True, or "
-                hint = "" if self.log.own is not None else hint + "--queries-are-documents)"
+                hint = "" if self.log.own_id is not None else hint + "--queries-are-documents)"
                 raise ValueError(
                     f"the ranks of {shortened(name)} contradict a uniform sample of the documents "
                     f"that were not kept (p-value about {REFUTED:g} at most): check corpus_size "
@@ -191,7 +191,7 @@ class SubCorpusAnalysis(Analysis):
     def _pair_row(
         self, first: str, second: str, difference: Evaluated, confidence: float
     ) -> ComparisonRow:
-        low, high = difference.range(confidence, like=True)
+        low, high = difference.range(confidence, population=True)
         verdict = UNDECIDED
         if low > 0 or high < 0:
             better, worse = (first, second) if low > 0 else (second, first)
@@ -205,7 +205,7 @@ class SubCorpusAnalysis(Analysis):
             second=second,
             reported=difference.reported,
             estimate=difference.value,
-            standard_error=difference.error_like,
+            standard_error=difference.population_error,
             student_low=np.nan,
             student_high=np.nan,
             possible_low=max(low, -1.0),
@@ -250,7 +250,9 @@ class SubCorpusAnalysis(Analysis):
     def _notes(self) -> tuple[str, ...]:
         log = self.log
         above = [
-            np.mean([np.mean([one.n_better == 0 for one in orders], 0) for orders in by_query], 0)
+            np.mean(
+                [np.mean([order.n_better == 0 for order in orders], 0) for orders in by_query], 0
+            )
             for by_query in log.orders.values()
         ]
         n_others = max(log.corpus_size, *log.larger) - log.n_kept if log.larger else log.n_others
@@ -276,7 +278,7 @@ def _grown(metric: Metric, of_sizes: list[Evaluated], request: Request) -> list[
     # Without a cutoff a few documents at the top make most of the metric, and ranges missed too
     # often by V alone.
     lows, highs = np.array([
-        system.range(request.confidence, like=metric.cutoff is None and not system.is_exact)
+        system.range(request.confidence, population=metric.cutoff is None and not system.is_exact)
         for system in of_sizes
     ]).T  # fmt: skip
     values = np.array([system.value for system in of_sizes])
@@ -296,8 +298,8 @@ def _has_record(log: SubCorpus, metric: Metric, size: int, value: float) -> bool
     k = metric.cutoff if metric.kind in _LEVELS else None
     if not _is_recorded(log, size) or k is None or not 10 <= k <= 100:
         return False
-    least, most = _LEVELS[metric.kind]
-    return least <= value <= most
+    low, high = _LEVELS[metric.kind]
+    return low <= value <= high
 
 
 def _is_recorded(log: SubCorpus, size: int) -> bool:

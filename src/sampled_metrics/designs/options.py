@@ -118,11 +118,11 @@ def families(
     for name in family:
         if name not in names:
             raise ValueError(f"family must name recommenders of the log, got {as_written(name)}")
-    known, notes = list(learned_prior.learned().families), []
-    for unknown in sorted({*family.values()} - {"", *known}):
+    known_families, notes = list(learned_prior.learned().families), []
+    for unknown in sorted({*family.values()} - {"", *known_families}):
         notes.append(
             f"family {unknown} has no mean of its own in the learned prior, as "
-            f"{' and '.join(known)} have"
+            f"{' and '.join(known_families)} have"
         )
     for name in names:
         for likely, words in _NAMES.items():
@@ -175,10 +175,10 @@ def notes_on_depth(sample: Sample, metrics: Sequence[Metric]) -> list[str]:
 
 def note_on_exact_values(log: Log, metrics: Sequence[Metric]) -> list[str]:
     """The exact values, where they are known."""
-    known = [metric.name for metric in metrics if metric.name in log.exact_values]
+    exact_names = [metric.name for metric in metrics if metric.name in log.exact_values]
     values = [
-        f"{name} is {', '.join(f'{log.exact_values[name][who]:.4f}' for who in log.recommenders)}"
-        for name in known
+        f"{name} is {', '.join(f'{log.exact_values[name][key]:.4f}' for key in log.recommenders)}"
+        for name in exact_names
     ]
     names = ", ".join(log.recommenders)
     return [f"here the exact value is known: {'; '.join(values)} ({names})"] if values else []

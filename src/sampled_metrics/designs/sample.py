@@ -150,14 +150,14 @@ class Sample:
         if self.log.fixed_sample_size:
             return
         for name in self.names:
-            if (found := self.enlarged(name)) is None:
+            if (enlarged := self.enlarged(name)) is None:
                 continue
-            most, users, first = found
+            max_m, users, first = enlarged
             raise ValueError(
                 "n_negatives must not depend on n_better for an identification interval or a "
-                f"verdict, but of {users:,.0f} users of {shortened(name)} with fewer than {most:,} "
-                f"negatives {f'only {first:,.0f}' if first else 'none'} had no negative above the "
-                "item, as if negatives were added until one was above: if "
+                f"verdict, but of {users:,.0f} users of {shortened(name)} with fewer than "
+                f"{max_m:,} negatives {f'only {first:,.0f}' if first else 'none'} had no negative "
+                "above the item, as if negatives were added until one was above: if "
                 "n_negatives was chosen before ranking, with fixed_sample_size=True "
                 f"(--fixed-sample-size); {instead}"
             )
@@ -182,20 +182,20 @@ class Sample:
         is made of one row per user, and also counts tied negatives as above, as some rules do.
         """
         counts = self.counts[recommender] * (self.position == 1)
-        most = int(self.negatives[counts > 0].max())
-        is_most = self.negatives == most
-        fewer = self.negatives < np.minimum(most, self.items - self.relevant)
-        expected = float((counts / (self.negatives + 1.0))[fewer].sum())
-        first = float((counts / (self.tied + 1.0))[fewer & (self.better == 0)].sum())
+        max_m = int(self.negatives[counts > 0].max())
+        is_most = self.negatives == max_m
+        rest = self.negatives < np.minimum(max_m, self.items - self.relevant)
+        expected = float((counts / (self.negatives + 1.0))[rest].sum())
+        first = float((counts / (self.tied + 1.0))[rest & (self.better == 0)].sum())
         log_error = first - expected - float(xlogy(first, first / max(expected, 1e-300)))
         suspected = first <= expected / 10 and log_error <= np.log(_STOPPED)
-        users, with_most = float(counts[fewer].sum()), float(counts[is_most].sum())
+        users, with_most = float(counts[rest].sum()), float(counts[is_most].sum())
         for above in (self.better, self.better + self.tied) if self.one_row_per_user else ():
             k = float(counts[is_most & (above == 0)].sum())
-            if not counts[fewer & (above == 0)].any():
+            if not counts[rest & (above == 0)].any():
                 log_error = _log_binomial(with_most, k) - _log_binomial(with_most + users, k)
                 suspected |= log_error <= np.log(_STOPPED)
-        return (most, users, float(counts[fewer & (self.better == 0)].sum())) if suspected else None
+        return (max_m, users, float(counts[rest & (self.better == 0)].sum())) if suspected else None
 
     def share_first(self, recommender: str) -> float:
         """The share of a recommender's users without a negative above, ties shared evenly."""
@@ -330,9 +330,9 @@ class Sample:
     def notes_on_thinning(self, assumption: str | None) -> list[str]:
         """Say that an assumption makes samples smaller, if so."""
         negatives = self.bet_kinds[0][:, 0]
-        most = int(negatives.max())
-        if most > MOST_NEGATIVES and not self.whole:
-            return [f"users have up to {most:,} negatives: bets use {MOST_NEGATIVES:,} of each"]
+        max_m = int(negatives.max())
+        if max_m > MOST_NEGATIVES and not self.whole:
+            return [f"users have up to {max_m:,} negatives: bets use {MOST_NEGATIVES:,} of each"]
         fewest_negatives, most_negatives = negatives.copy(), negatives.copy()
         np.minimum.at(fewest_negatives, self.populations, negatives)
         np.maximum.at(most_negatives, self.populations, negatives)

@@ -169,17 +169,16 @@ def beyond(record: Record, first: float, recommender: str, estimate: float) -> s
     `first` is the share of users without a negative above.
     """
     name = shortened(recommender)
-    least, most = record.firsts
-    if not least <= first <= most:
+    low, high = record.firsts
+    if not low <= first <= high:
         return (
             f"{first:.0%} of the users of {name} have no negative above their item; the "
-            f"benchmark has {least:.0%} to {most:.0%}"
+            f"benchmark has {low:.0%} to {high:.0%}"
         )
-    least, most = record.estimates
-    if not least <= estimate <= most:
+    low, high = record.estimates
+    if not low <= estimate <= high:
         return (
-            f"the estimate for {name} is {estimate:.4f}; the benchmark has {least:.4f} to "
-            f"{most:.4f}"
+            f"the estimate for {name} is {estimate:.4f}; the benchmark has {low:.4f} to {high:.4f}"
         )
     return ""
 
@@ -227,9 +226,9 @@ def _missing(sample: Sample, metric: Metric, estimator: str) -> str:
         ("candidates for each negative", sample.mean_items / lower),
     ]
     for name, value in measured:
-        least, most = scope[name]
-        if not least <= value <= most:
-            ends = f"{_written(least)} to {_written(most)}"
+        low, high = scope[name]
+        if not low <= value <= high:
+            ends = f"{_written(low)} to {_written(high)}"
             return f"the log has {_written(value)} {name}; the benchmark has {ends}"
     return ""
 

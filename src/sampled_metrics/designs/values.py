@@ -310,11 +310,11 @@ def is_unbiased(metric: Metric, protocol: Protocol) -> bool:
     points = np.round(0.5 * pool * (1.0 - np.cos(angles)))
     above = np.append(jump, np.unique(points)).astype(np.int64)  # most metrics differ at the jump
     values, j = _naive_table(metric, m, relevant), np.arange(1, relevant + 1)[:, np.newaxis]
-    most = _UNBIASED * float(metric.term(j, j, relevant, protocol.n_items).max())
+    tolerance = _UNBIASED * float(metric.term(j, j, relevant, protocol.n_items).max())
     for part in np.array_split(above, 2 + above.size * (m + 1) // _BLOCK):
         expected = values @ pmf_table(m, part, pool, protocol.replacement).T
         exact = metric.term(part + j, j, relevant, protocol.n_items)
-        if np.abs(expected - exact).max(initial=0.0) >= most:
+        if np.abs(expected - exact).max(initial=0.0) >= tolerance:
             return False
     return True
 

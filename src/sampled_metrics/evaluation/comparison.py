@@ -94,17 +94,17 @@ def compare(
     metrics = options.checked_metrics(metric, log)
     requests = [
         Request(
-            [each],
+            [parsed_metric],
             gamma,
             checked_confidence(confidence),
             assumption,
             estimator=estimator,
             family=family,
         )
-        for each in metrics
+        for parsed_metric in metrics
     ]
     opened = options.opened(log, metrics, replacement, by)
     answer: Comparison = answers(
-        opened, by, requests, lambda one: one.comparison(progress=progress)
+        opened, by, requests, lambda analysis: analysis.comparison(progress=progress)
     )
     return answer

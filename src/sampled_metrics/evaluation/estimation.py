@@ -111,5 +111,7 @@ def estimate(
     opened = options.opened(log, request.metrics, replacement, by)
     if population and getattr(opened, "anchors", None) is None:
         raise ValueError("population must be False for a log without anchors, got True")
-    answer: Estimates = answers(opened, by, [request], lambda one: one.estimates(progress=progress))
+    answer: Estimates = answers(
+        opened, by, [request], lambda analysis: analysis.estimates(progress=progress)
+    )
     return answer

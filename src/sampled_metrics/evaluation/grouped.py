@@ -29,35 +29,36 @@ def answers(
     if isinstance(log, QueryValues) and log.datasets is not None:
         by = "dataset"
     logs, left_out = ({ALL: log}, []) if by is None else _logs(log)
-    n_answers, asked = len(logs) * len(requests), requests[0].confidence
+    n_answers, nominal = len(logs) * len(requests), requests[0].confidence
     if n_answers == 1:
         return ask(analysis_of(log, requests[0]))
-    confidence, parts = 1.0 - (1.0 - asked) / n_answers, dict[str, Any]()
+    confidence, parts = 1.0 - (1.0 - nominal) / n_answers, dict[str, Any]()
     for request in requests:
         of_groups = {}
         for group, part in logs.items():
-            each = request._replace(confidence=confidence, asked=asked, record=group == ALL)
+            adjusted = request._replace(confidence=confidence, nominal=nominal, record=group == ALL)
             try:
-                of_groups[group] = ask(analysis_of(part, each))
+                of_groups[group] = ask(analysis_of(part, adjusted))
             except ValueError as problem:
-                where = "" if group == ALL else f"{by} {group}: "
-                raise ValueError(f"{where}{problem}") from None
-        parts[request.metrics[0].name] = _of_groups(of_groups, by, asked)
-    (result, *_), notes = parts.values(), [note for one in parts.values() for note in one.notes]
+                prefix = "" if group == ALL else f"{by} {group}: "
+                raise ValueError(f"{prefix}{problem}") from None
+        parts[request.metrics[0].name] = _of_groups(of_groups, by, nominal)
+    result, *_ = parts.values()
+    notes = [note for answer in parts.values() for note in answer.notes]
     scope = [] if by is None else [f"all users and {len(logs) - 1} groups"]
     if len(parts) > 1:
         scope.append(f"{len(parts)} metrics")
         result = _of_metrics(parts)
-    what = "for each recommender and metric the intervals"
+    subject = "for each recommender and metric the intervals"
     if isinstance(result, Comparison):
-        what = "the verdicts and intervals on all pairs"
+        subject = "the verdicts and intervals on all pairs"
     notes.append(
-        f"{what} of {' by '.join(scope)} hold together: each has an error rate of "
-        f"{1.0 - asked:.4g} / {n_answers} (Bonferroni)"
+        f"{subject} of {' by '.join(scope)} hold together: each has an error rate of "
+        f"{1.0 - nominal:.4g} / {n_answers} (Bonferroni)"
     )
     notes = [*dict.fromkeys(left_out + notes)]
-    alone = {"log": None} if isinstance(result, Estimates) else {}
-    return replace(result, notes=tuple(notes), **alone)
+    changes = {"log": None} if isinstance(result, Estimates) else {}
+    return replace(result, notes=tuple(notes), **changes)
 
 
 def _logs(log: Log | QueryValues) -> tuple[dict[str, Any], list[str]]:
@@ -78,20 +79,20 @@ def _logs(log: Log | QueryValues) -> tuple[dict[str, Any], list[str]]:
     return {ALL: log, **parts}, notes
 
 
-def _of_groups(results: Mapping[str, Any], by: str | None, asked: float) -> Any:
+def _of_groups(results: Mapping[str, Any], by: str | None, nominal: float) -> Any:
     """One result with a column for the group, if there are any."""
     of_all = results[ALL]
     if by is None:
-        return replace(of_all, settings={**of_all.settings, "confidence": asked})
-    settings = {**of_all.settings, "confidence": asked, "by": by}
+        return replace(of_all, settings={**of_all.settings, "confidence": nominal})
+    settings = {**of_all.settings, "confidence": nominal, "by": by}
     settings.pop("gamma", None)  # it depends on the number of users
     if "assumed" in settings:  # a group or all users may contradict an assumption
-        assumed = [one.settings["assumed"] for one in results.values()]
-        settings["assumed"] = max(assumed, key=lambda one: len(one.conditions))
+        all_assumed = [result.settings["assumed"] for result in results.values()]
+        settings["assumed"] = max(all_assumed, key=lambda assumed: len(assumed.conditions))
     notes = [*of_all.notes]
-    for group, one in results.items():
-        notes += [f"{by} {group}: {note}" for note in one.notes if note not in of_all.notes]
-    frames = [one.frame.assign(group=group) for group, one in results.items()]
+    for group, result in results.items():
+        notes += [f"{by} {group}: {note}" for note in result.notes if note not in of_all.notes]
+    frames = [result.frame.assign(group=group) for group, result in results.items()]
     frame = pd.concat(frames, ignore_index=True)[["group", *of_all.frame]]
     return replace(of_all, frame=frame, settings=settings, notes=tuple(notes))
 
@@ -100,11 +101,11 @@ def _of_metrics(parts: Mapping[str, Any]) -> Any:
     """One comparison with a column for the metric."""
     (first, *_), frames = (
         parts.values(),
-        [one.frame.assign(metric=name) for name, one in parts.items()],
+        [result.frame.assign(metric=name) for name, result in parts.items()],
     )
     columns = [*first.frame]
     columns.insert(columns.index("first"), "metric")
-    estimators = dict.fromkeys(one.settings.get("estimator", "") for one in parts.values())
+    estimators = dict.fromkeys(result.settings.get("estimator", "") for result in parts.values())
     settings = {**first.settings, "metric": ", ".join(parts), "estimator": "; ".join(estimators)}
     frame = pd.concat(frames, ignore_index=True)[columns]
     return replace(first, frame=frame, settings=settings, parts=parts)

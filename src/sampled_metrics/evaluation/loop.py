@@ -283,7 +283,7 @@ def evaluate(
         frame = _of_matrices(scores, targets, mask, protocol, n_items)
         return estimate(read_log(frame, **_design(protocol)), metrics, **options)
     ranks = _by_recommender(scores) if targets is None else {}
-    if any(hasattr(each, "tocoo") for each in ranks.values()):
+    if any(hasattr(matrix, "tocoo") for matrix in ranks.values()):
         scores, n_items = _of_sparse_ranks(ranks, protocol, n_items, first_rank), None
         options["replacement"] = False
     table, notes = _of_rows(scores, targets, first_rank)
@@ -291,8 +291,8 @@ def evaluate(
         exact = "Protocol(n, n - 1, replacement=False)"
         raise ValueError(f"protocol is needed for ranks: for exact ranks among n items {exact}")
     log = read_log(table, **_design(protocol, n_items, options.get("replacement")))
-    found = estimate(log, metrics, **options)
-    return replace(found, notes=(*found.notes, *notes))
+    result = estimate(log, metrics, **options)
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _is_mapping(value: Any) -> bool:
@@ -416,10 +416,10 @@ def _of_runs(scores: Any, targets: Any) -> pd.DataFrame:
         return ranx(scores, targets)
     tables = [ranx(run, targets, recommender=str(name)) for name, run in scores.items()]
     table = pd.concat(tables, ignore_index=True)  # which drops attrs that differ
-    n_distinct, most_often = zip(*(each.attrs["negatives"] for each in tables), strict=True)
+    n_distinct, most_often = zip(*(frame.attrs["negatives"] for frame in tables), strict=True)
     table.attrs = {
         "replacement": False,
-        "shared_negatives": any(each.attrs["shared_negatives"] for each in tables),
+        "shared_negatives": any(frame.attrs["shared_negatives"] for frame in tables),
         "negatives": [min(n_distinct), max(most_often)],
     }
     return table
@@ -445,8 +445,8 @@ def table_of_ranks(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, t
     """Rows of a log from a long table, and notes on the columns that have other names."""
     frame, place = loaded(source, "scores")
     keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}
-    known = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
-    renamed = {name: key for name, key in keys.items() if key and key not in known}
+    present = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
+    renamed = {name: key for name, key in keys.items() if key and key not in present}
     if "rank" in renamed.values() and first_rank is None:
         raise ValueError("first_rank must be 0 or 1, the best position, got None")
     frame = frame.rename(columns=renamed)
@@ -574,18 +574,18 @@ def _several(matrix: Any, relevant: Any, candidates: Any, protocol: Protocol | N
     is_wrong = (counts == 0) if protocol is None else (counts != 1)
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
-        many = "one item or more" if protocol is None else "one item, with a protocol,"
-        raise ValueError(f"targets must mark {many} in each row, got {counts[row]} in row {row}")
+        form = "one item or more" if protocol is None else "one item, with a protocol,"
+        raise ValueError(f"targets must mark {form} in each row, got {counts[row]} in row {row}")
     user, item = np.nonzero(relevant)
     left_out = relevant if candidates is None else relevant | ~candidates
     if candidates is not None and not candidates[user, item].all():
         row = user[int(np.argmin(candidates[user, item]))]
         raise ValueError(f"mask must keep relevant items, got False for one in row {row}")
     n_negatives = matrix.shape[1] - left_out.sum(axis=1)[user]
-    others = left_out[user]
-    others[np.arange(len(item)), item] = False  # an item is a candidate itself
+    excluded = left_out[user]
+    excluded[np.arange(len(item)), item] = False  # an item is a candidate itself
     checked_scores(matrix, range(len(relevant)))  # names the user's row, not the item's
-    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, _sparse(others))
+    ranks = exact_ranks(lambda block: rows(matrix, user[block]), item, _sparse(excluded))
     return user, ranks.n_better, ranks.n_tied, n_negatives
 
 

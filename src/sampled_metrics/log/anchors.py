@@ -40,12 +40,12 @@ def checked(frame: pd.DataFrame, source: str, anchors: object) -> pd.DataFrame:
     # A CSV file with text elsewhere has empty text where an anchor is not.
     frame = frame.assign(**{name: frame[name].mask(frame[name] == "") for name in ANCHOR_COLUMNS})
     is_anchor, is_drawn = (frame[name].notna().to_numpy() for name in ANCHOR_COLUMNS)
-    both = "a row must have both exact_rank and draw, or neither, but one is missing"
-    refuse_first(is_anchor != is_drawn, source, lambda _: both)
+    pair_message = "a row must have both exact_rank and draw, or neither, but one is missing"
+    refuse_first(is_anchor != is_drawn, source, lambda _: pair_message)
     counts = frame[[name for name in _COUNTS if name in frame]]
     unknown = counts.isna().any(axis=1).to_numpy() & is_anchor
-    known = "an anchor must be a user of the log, with its counts, but these are missing"
-    refuse_first(unknown, source, lambda _: known)
+    count_message = "an anchor must be a user of the log, with its counts, but these are missing"
+    refuse_first(unknown, source, lambda _: count_message)
     if without_negatives(frame):
         frame = frame.assign(n_better=0, n_tied=0, n_negatives=0)
     return frame
@@ -56,7 +56,7 @@ def attached(log: Log, frame: pd.DataFrame, source: str, anchors: Any) -> Log:
     if log.sizes is not None:
         raise ValueError(f"{source} must have one row for each user beside exact_rank")
     several = [anchors] if isinstance(anchors, (str, Metric)) else anchors
-    metrics = tuple(one if isinstance(one, Metric) else parsed(one) for one in several)
+    metrics = tuple(metric if isinstance(metric, Metric) else parsed(metric) for metric in several)
     is_anchor = frame["exact_rank"].notna().to_numpy()
     exact, draw = (
         whole(frame.assign(**{name: frame[name].where(is_anchor, 1)}), name, 1, source)
@@ -113,7 +113,7 @@ def known_above(log: Log) -> IntArray:
 def bounds(log: Log, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
     """For each metric the largest value that users may have, shape (recommenders, users)."""
     ranks, items = known_above(log) + 1, n_items(log)
-    return {one.name: one(ranks, items) for one in metrics}
+    return {metric.name: metric(ranks, items) for metric in metrics}
 
 
 def sizes(log: Log, metrics: Sequence[Metric]) -> FloatArray:

@@ -35,11 +35,11 @@ def counted(frame: pd.DataFrame, source: str, n_negatives: int | None) -> pd.Dat
     if names and not any(isinstance(v, str) and v.lstrip()[:1] == ">" for v in frame[column]):
         return None
     text = frame[column].map(_rank if names else _of_hit)
-    wanted = "rank must be a whole number from 1, or such as >10" if names else "hit must be 0 or 1"
+    rule = "rank must be a whole number from 1, or such as >10" if names else "hit must be 0 or 1"
     refuse_first(
         ~text.str.fullmatch(r">?[1-9]\d{0,15}").to_numpy(dtype=bool),
         source,
-        lambda row: f"{wanted}, got {as_written(frame[column].iloc[row])}",
+        lambda row: f"{rule}, got {as_written(frame[column].iloc[row])}",
     )
     sized = frame.rename(columns={n: "n_negatives" for n in frame if meaning(n) == "n_negatives"})
     m = np.broadcast_to(size_column(sized, "n_negatives", n_negatives, 1, source), len(frame))

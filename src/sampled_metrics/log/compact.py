@@ -432,12 +432,12 @@ class Log:
         ):
             sums = np.zeros(presence[0].size)
             for column, (code, user) in zip(values_by_code, rows, strict=True):
-                each = column[code]
-                sums += each if user is None else np.bincount(user, each, sums.size)
+                terms = column[code]
+                sums += terms if user is None else np.bincount(user, terms, sums.size)
             has_rows = np.logical_or.reduce([column > 0 for column in presence])
             if has_rows.any():
-                each = np.ones(sums.size) if self.weights is None else self.weights[block]
-                yield sums[has_rows], each[has_rows]
+                users = np.ones(sums.size) if self.weights is None else self.weights[block]
+                yield sums[has_rows], users[has_rows]
 
     @cached_property
     def same_users(self) -> bool:

@@ -175,7 +175,7 @@ def lists(path: Path) -> pd.DataFrame | None:
             )
         users.append(int(match[1]))
         drawn.append(match[2].split())
-    items = [int(item) for each in drawn for item in each]
+    items = [int(item) for row in drawn for item in row]
     return pd.DataFrame({"user": np.repeat(users, list(map(len, drawn))), "item": items})
 
 
@@ -226,7 +226,7 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     left_out = f", and left out {listed(items)}" if items else ""
     warnings.warn(f"{source}: read the lists in {name} as negatives{left_out}", stacklevel=4)
     rows = np.repeat(np.arange(len(frame)), list(map(len, lists)))
-    items_listed = pd.Series([int(item) for each in lists for item in each], dtype=object)
+    items_listed = pd.Series([int(item) for row in lists for item in row], dtype=object)
     frame = frame.drop(columns=[name, *items]).iloc[rows].reset_index(drop=True)
     return frame.assign(item=items_listed.infer_objects())
 

@@ -124,8 +124,8 @@ def _are_equal(list_index: IntArray, item: IntArray, n_distinct: int) -> bool:
     # Sums of random numbers identify sets of items.
     numbers = np.random.default_rng(_SEED).integers(2**63, size=int(item.max()) + 1)
     sums = np.add.reduceat(numbers.astype(np.uint64)[item], starts)
-    many = np.unique(sums, return_inverse=True, return_counts=True)[1:]
-    is_repeated = many[1][many[0].ravel()] > 1
+    _, code, counts = np.unique(sums, return_inverse=True, return_counts=True)
+    is_repeated = counts[code.ravel()] > 1
     m = int(sizes.min())
     n_lists = gammaln(n_distinct + 1) - gammaln(m + 1) - gammaln(n_distinct - m + 1)
     by_chance = m < n_distinct and n_lists < np.log(sizes.size**2 / ERROR_RATE)
@@ -169,8 +169,8 @@ def not_independent(
             f"one item is among the negatives of {seen.most_often:,} of {n_users:,.0f} users, "
             f"where {expected:,.0f} are expected of independent draws"
         )
-    some = (1.0 - _NEVER_DRAWN) * n_items
-    if np.exp(-never_drawn_exponent(seen.n_distinct, some, rate)) <= ERROR_RATE:
+    n_drawable = (1.0 - _NEVER_DRAWN) * n_items
+    if np.exp(-never_drawn_exponent(seen.n_distinct, n_drawable, rate)) <= ERROR_RATE:
         return (
             f"only {seen.n_distinct:,} of {n_items:,.0f} items are among the negatives of "
             f"{n_users:,.0f} users, where independent draws hit about "
@@ -225,11 +225,11 @@ def _refuse_cut(is_unscored: NDArray[np.bool_], targets: NDArray[Any], low: floa
 def _are_few_or_equal(is_left_out: NDArray[np.bool_]) -> bool:
     """Whether rows have few candidates, or equally many and not the same."""
     n_rows, n_columns = is_left_out.shape
-    kept = n_columns - np.count_nonzero(is_left_out, axis=1)
-    middle = float(np.median(kept))
+    n_candidates = n_columns - np.count_nonzero(is_left_out, axis=1)
+    middle = float(np.median(n_candidates))
     if middle < 0.5 * n_columns:
         return True
-    is_equal = n_rows > 1 and kept.min() == kept.max() and middle <= 0.9 * n_columns
+    is_equal = n_rows > 1 and n_candidates.min() == n_candidates.max() and middle <= 0.9 * n_columns
     return bool(is_equal and not (is_left_out == is_left_out[0]).all())
 
 

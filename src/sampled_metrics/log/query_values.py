@@ -305,7 +305,7 @@ def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
     return None if _are_counts(tables) else _of_tables(tables, has_datasets, place)
 
 
-def _may_be_values(names: Sequence[Any], asked: set[str]) -> bool:
+def _may_be_values(names: Sequence[Any], requested: set[str]) -> bool:
     """Whether a table with these columns is one by query, and no log."""
     meanings = [
         "user" if role == "query" else meaning(name) for name, role in _roles(names).items()
@@ -313,14 +313,14 @@ def _may_be_values(names: Sequence[Any], asked: set[str]) -> bool:
     is_log = "hit" in names or {*meanings} - {"user", "recommender", None}
     if meanings.count("user") != 1 or is_log:
         return False
-    of_asked = asked & {*_metrics_of(names, asked)}
-    is_long = bool(_LONG & {str(name).lower() for name in names} or of_asked)
-    return is_long or ("recommender" not in meanings and len(asked) == 1)
+    named = requested & {*_metrics_of(names, requested)}
+    is_long = bool(_LONG & {str(name).lower() for name in names} or named)
+    return is_long or ("recommender" not in meanings and len(requested) == 1)
 
 
-def _metrics_of(names: Iterable[Any], asked: set[str]) -> dict[str, Any]:
+def _metrics_of(names: Iterable[Any], requested: set[str]) -> dict[str, Any]:
     """The columns that are called like metrics, or as asked, by the name of the metric."""
-    return {name: column for column in names if (name := _metric_name(column, asked)) is not None}
+    return {name: label for label in names if (name := _metric_name(label, requested)) is not None}
 
 
 def _tables(
@@ -328,11 +328,11 @@ def _tables(
 ) -> Mapping[str, pd.DataFrame]:
     """A table of queries by systems for each metric."""
     key = [name for name in ("dataset", "query") if name in frame]
-    asked = {metric.name for metric in metrics}
+    requested = {metric.name for metric in metrics}
     if _LONG & {str(name).lower() for name in frame}:
-        return _of_long(frame, key, place, asked)
-    by_metric = _metrics_of(frame.columns, asked)
-    if asked & {*by_metric}:
+        return _of_long(frame, key, place, requested)
+    by_metric = _metrics_of(frame.columns, requested)
+    if requested & {*by_metric}:
         return {name: _by_system(frame, key, column, place) for name, column in by_metric.items()}
     _refuse_twice(frame, key, place)
     return {"": frame.set_index(key).select_dtypes("number")}
@@ -355,7 +355,7 @@ def _are_counts(tables: Mapping[str, pd.DataFrame]) -> bool:
 
 
 def _of_long(
-    frame: pd.DataFrame, key: list[str], place: str, asked: set[str]
+    frame: pd.DataFrame, key: list[str], place: str, requested: set[str]
 ) -> dict[str, pd.DataFrame]:
     """A table of queries by systems for each metric that a column names."""
     column, value = (
@@ -364,11 +364,11 @@ def _of_long(
     )
     if value is None:
         raise ValueError(f"{place} must have a column value, got {listed(frame.columns)}")
-    metric_names = frame[column].map(partial(_metric_name, asked=asked))
-    if asked - {*metric_names}:
+    metric_names = frame[column].map(partial(_metric_name, requested=requested))
+    if requested - {*metric_names}:
         raise ValueError(
-            f"metric must be one of {place}, got {', '.join(sorted(asked - {*metric_names}))} and "
-            f"there {listed(frame[column].unique())}"
+            f"metric must be one of {place}, got {', '.join(sorted(requested - {*metric_names}))} "
+            f"and there {listed(frame[column].unique())}"
         )
     return {
         name: _by_system(frame[metric_names == name], key, value, place)
@@ -385,9 +385,9 @@ def _columns_of(source: Any) -> list[Any]:
         return [*table.columns]
 
 
-def _metric_name(name: object, asked: set[str]) -> str | None:
+def _metric_name(name: object, requested: set[str]) -> str | None:
     """The name of a metric as we write it, if a column's name is one, or one that is asked for."""
-    if name in asked:
+    if name in requested:
         return str(name)
     try:
         return parsed(str(name)).name
@@ -430,7 +430,7 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: st
     return QueryValues(
         tuple(map(str, complete.index)),
         {
-            name: {str(one): complete[name][one].to_numpy(dtype=float) for one in table.columns}
+            name: {str(key): complete[name][key].to_numpy(dtype=float) for key in table.columns}
             for name, table in tables.items()
         },
         codes if len(names) > 1 else None,

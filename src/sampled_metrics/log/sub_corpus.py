@@ -55,8 +55,8 @@ class SubCorpus:
         What the reader left out, and whether the sample looks like a pool.
     larger : tuple of int
         Further sizes of the corpus, in order, to estimate metrics for.
-    own : ndarray of int, optional
-        If queries are documents, and so no candidates of their own: the place of each among the
+    own_id : ndarray of int, optional
+        If queries are documents, and so no candidates of their own: the index of each among the
         sampled documents, `n_sampled` if it was kept, or -1 if it was not ranked.
     """
 
@@ -67,7 +67,7 @@ class SubCorpus:
     orders: Mapping[str, list[list[Order]]] = field(repr=False)
     notes: tuple[str, ...] = ()
     larger: tuple[int, ...] = ()
-    own: IntArray | None = field(default=None, repr=False)
+    own_id: IntArray | None = field(default=None, repr=False)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -80,16 +80,16 @@ class SubCorpus:
 
     def without_own(self, query: int) -> tuple[int, int]:
         """`n_others` and `n_sampled` of a query, without the query itself."""
-        if self.own is None or self.own[query] == self.n_sampled:
+        if self.own_id is None or self.own_id[query] == self.n_sampled:
             return self.n_others, self.n_sampled
-        return self.n_others - 1, self.n_sampled - int(self.own[query] >= 0)
+        return self.n_others - 1, self.n_sampled - int(self.own_id[query] >= 0)
 
 
 def sub_corpus(
     rows: pd.DataFrame,
     judged: pd.DataFrame,
     corpus_size: int | Sequence[int],
-    kept: Collection[object],
+    kept_documents: Collection[object],
     source: str,
     queries_are_documents: bool | None = None,
 ) -> SubCorpus:
@@ -105,11 +105,11 @@ def sub_corpus(
     size, *larger = _corpus_sizes(corpus_size, len(documents), source)
     queries = pd.unique(rows["query"])
     place_of = dict(zip(map(str, documents), range(len(documents)), strict=True))
-    own = np.array([place_of.get(str(query), -1) for query in queries])
-    own = own if queries_are_documents else np.full_like(own, -1)
-    _check_lists(rows.assign(document=codes), [size, *larger], own, documents, source)
+    own_id = np.array([place_of.get(str(query), -1) for query in queries])
+    own_id = own_id if queries_are_documents else np.full_like(own_id, -1)
+    _check_lists(rows.assign(document=codes), [size, *larger], own_id, documents, source)
     _check_answered(queries, relevant, source)
-    is_kept = _is_kept(documents, relevant, kept, own, source)
+    is_kept = _is_kept(documents, relevant, kept_documents, own_id, source)
     is_answered = relevant["query"].isin(queries)
     gains = _gains(relevant[is_answered], documents, source)
     orders = {}
@@ -124,8 +124,8 @@ def sub_corpus(
         code, score = run["document"].to_numpy(), run["score"].to_numpy()
         orders[str(name)] = [
             _orders(
-                _scores(code[by_query[q]], score[by_query[q]], documents, own[i], q, source),
-                is_kept, own[i], *gains[q], i,
+                _scores(code[by_query[q]], score[by_query[q]], documents, own_id[i], q, source),
+                is_kept, own_id[i], *gains[q], i,
             )
             for i, q in enumerate(queries)
         ]  # fmt: skip
@@ -137,7 +137,7 @@ def sub_corpus(
     notes = (note,) * bool(left_out)
     notes += (pooled.NOTE.format(excess, pooled.LIMIT),) * (excess > pooled.LIMIT)
     names = tuple(map(str, queries))
-    own_sampled = np.append((np.cumsum(~is_kept) - 1) * ~is_kept + n_sampled * is_kept, -1)[own]
+    sampled_id = np.append((np.cumsum(~is_kept) - 1) * ~is_kept + n_sampled * is_kept, -1)[own_id]
     return SubCorpus(
         size,
         n_kept,
@@ -146,7 +146,7 @@ def sub_corpus(
         orders,
         notes,
         tuple(larger),
-        own_sampled if queries_are_documents else None,
+        sampled_id if queries_are_documents else None,
     )
 
 
@@ -185,8 +185,8 @@ def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: st
     """Sizes of the corpus in order, checked to exceed the ranked documents."""
     is_text = isinstance(corpus_size, str)
     is_several = isinstance(corpus_size, Sequence) and not is_text and len(corpus_size) > 0
-    given: Any = corpus_size if is_several else (corpus_size,)
-    sizes = sorted({integer(size, "corpus_size", 2) for size in given})
+    all_sizes: Any = corpus_size if is_several else (corpus_size,)
+    sizes = sorted({integer(size, "corpus_size", 2) for size in all_sizes})
     if sizes[0] < n_documents:
         raise ValueError(
             f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
@@ -196,12 +196,12 @@ def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: st
 
 
 def _check_lists(
-    rows: pd.DataFrame, sizes: list[int], own: IntArray, documents: pd.Index, source: str
+    rows: pd.DataFrame, sizes: list[int], own_id: IntArray, documents: pd.Index, source: str
 ) -> None:
     """Refuse runs that rank the whole corpus, or an own block of documents for some queries."""
     n_documents, n_systems = len(documents), rows["system"].nunique()
     lists = rows.groupby(["system", "query"], sort=False, observed=True)["document"]
-    if len(rows) == n_systems * int((n_documents - (own >= 0)).sum()):
+    if len(rows) == n_systems * int((n_documents - (own_id >= 0)).sum()):
         if sizes == [n_documents]:
             raise ValueError(
                 f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with "
@@ -232,24 +232,24 @@ def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
 def _is_kept(
     documents: pd.Index,
     relevant: pd.DataFrame,
-    kept: Collection[object],
-    own: IntArray,
+    kept_documents: Collection[object],
+    own_id: IntArray,
     source: str,
 ) -> np.ndarray:
     """Which documents of the sub-corpus were kept on purpose; the others are the sample.
 
     Queries that are documents were kept if all are there; otherwise they were drawn like others.
     """
-    is_kept = documents.isin(relevant["document"]) | documents.isin(list(kept))
-    is_kept[own[own >= 0]] |= bool((own >= 0).all())
-    absent = [document for document in kept if document not in documents]
+    is_kept = documents.isin(relevant["document"]) | documents.isin(list(kept_documents))
+    is_kept[own_id[own_id >= 0]] |= bool((own_id >= 0).all())
+    absent = [document for document in kept_documents if document not in documents]
     if absent:
         raise ValueError(
             f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {source} "
             "does not rank"
         )
     n_kept, n_relevant = int(is_kept.sum()), relevant["document"].nunique()
-    if len(documents) - n_kept - bool((~is_kept[own[own >= 0]]).any()) < 2:
+    if len(documents) - n_kept - bool((~is_kept[own_id[own_id >= 0]]).any()) < 2:
         raise ValueError(
             f"the sub-corpus must hold at least 2 sampled documents, got {len(documents) - n_kept} "
             f"beside {n_kept:,} that were kept on purpose ({n_relevant:,} of them relevant to a "
@@ -281,11 +281,11 @@ def _gains(
 
 
 def _scores(
-    code: IntArray, score: FloatArray, documents: pd.Index, own: int, query: object, source: str
+    code: IntArray, score: FloatArray, documents: pd.Index, own_id: int, query: Any, source: str
 ) -> FloatArray:
-    """The scores of all documents for a query; any for the query itself, with the place `own`."""
+    """The scores of all documents for a query; any for the query itself, with the code `own_id`."""
     counts = np.bincount(code, minlength=len(documents))
-    counts[own] += own >= 0
+    counts[own_id] += own_id >= 0
     if (counts > 1).any():
         raise ValueError(
             f"a document must have one score for a query, got document "
@@ -315,16 +315,16 @@ def _scores(
 def _orders(
     scores: FloatArray,
     is_kept: np.ndarray,
-    own: int,
+    own_id: int,
     relevant: IntArray,
     gain: FloatArray,
     seed: int,
 ) -> list[Order]:
     """One order of the documents, or `N_ORDERS` if a relevant document is tied.
 
-    The query itself, with the place `own` unless that is -1, is no candidate and comes last.
+    The query itself, with the code `own_id` unless that is -1, is no candidate and comes last.
     """
-    is_own = np.arange(scores.size) == own
+    is_own = np.arange(scores.size) == own_id
     is_tied = any((scores == scores[place]).sum() > 1 for place in relevant)
     # Rotated keys: in the orders together each document takes its turn at all places of a tie.
     key = np.random.default_rng(seed).random(scores.size) if is_tied else np.zeros(scores.size)

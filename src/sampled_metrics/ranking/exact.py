@@ -151,8 +151,8 @@ def score_counts(
             xp = namespace(values) or np
             return xp.take(values, like(place, values), axis=0)
 
-        own, reach = own_scores[block], 0 if margin is None else margin[block]
-        return (own - reach, own + reach), tile
+        item_scores, reach = own_scores[block], 0 if margin is None else margin[block]
+        return (item_scores - reach, item_scores + reach), tile
 
     first = scores(np.arange(1), slice(0, 1))
     return count_blocks(tiles, places, owners, seen, TILE, example=first)

@@ -112,8 +112,8 @@ def _shown(table: pd.DataFrame, order: IntArray, group: IntArray) -> dict[str, A
     recommender = table["recommender"].cat.codes.to_numpy()[order]
     shown, is_shared = [], False
     for code in np.unique(recommender):
-        own = is_negative & (recommender == code)
-        seen, is_alike = drawn(group[own], item[own])
+        is_drawn = is_negative & (recommender == code)
+        seen, is_alike = drawn(group[is_drawn], item[is_drawn])
         shown.append(seen)
         is_shared |= is_alike
     return {

@@ -139,9 +139,9 @@ def _left_out(lists: Any, filtered: Any, historical: Any, uniform: Any) -> tuple
     mask = None if filtered is None else _mask(filtered, lists, "filtered")
     for name, values in (("historical", historical), ("uniform", uniform)):
         if values is not None:
-            others = _mask(_first(values, lists, name), lists, name)
-            others = list(map(np.logical_not, others)) if name == "uniform" else others
-            mask = others if mask is None else list(map(np.logical_or, mask, others))
+            excluded = _mask(_first(values, lists, name), lists, name)
+            excluded = list(map(np.logical_not, excluded)) if name == "uniform" else excluded
+            mask = excluded if mask is None else list(map(np.logical_or, mask, excluded))
     if isinstance(lists, list) and mask is not None:
         return [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
     return lists, None if mask is None else np.asarray(mask)

@@ -116,8 +116,8 @@ def _runs(run: Any, qrels: Any, recommender: str | None) -> tuple[pd.DataFrame, 
     runs = {recommender or getattr(run, "name", None) or "system": run}
     if isinstance(run, Mapping):
         values = [value.to_dict() if hasattr(value, "to_dict") else value for value in run.values()]
-        inner = [one for value in values if isinstance(value, Mapping) for one in value.values()]
-        if any(isinstance(one, (Mapping, list, tuple)) for one in inner):
+        inner = [item for value in values if isinstance(value, Mapping) for item in value.values()]
+        if any(isinstance(item, (Mapping, list, tuple)) for item in inner):
             runs = dict(run)
     tables = [_nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
     rows, judged = pd.concat(tables, ignore_index=True), _nested(qrels, "qrels", "rel")

@@ -180,20 +180,20 @@ def _runs(run: str | Path | Sequence[str | Path], qrels: Path) -> tuple[pd.DataF
     """The lines of all files but the qrels, which may lie beside them, and a name for errors."""
     import pandas as pd
 
-    found = files(run, any_suffix=True)
-    if found is None:
+    run_files = files(run, any_suffix=True)
+    if run_files is None:
         raise ValueError(f"run must name a file or more, got {as_written(run)}")
-    paths = [path for path in found.paths if path == run or path.resolve() != qrels.resolve()]
+    paths = [path for path in run_files.paths if path == run or path.resolve() != qrels.resolve()]
     tables = [_lines(path, _RUN) for path in paths]
     if len(tables) == 1:
         return tables[0], str(paths[0])
-    asked = pd.concat([table[["recommender", "user"]].drop_duplicates() for table in tables])
-    if asked.astype(str).duplicated().any():
-        tag = shortened(str(asked.loc[asked.astype(str).duplicated(), "recommender"].iloc[0]))
+    pairs = pd.concat([table[["recommender", "user"]].drop_duplicates() for table in tables])
+    if pairs.astype(str).duplicated().any():
+        tag = shortened(str(pairs.loc[pairs.astype(str).duplicated(), "recommender"].iloc[0]))
         warnings.warn(f"files share the tag {tag}: recommenders are named by files", stacklevel=3)
         for path, table in zip(paths, tables, strict=True):
             table["recommender"] = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    return pd.concat(tables, ignore_index=True), found.name
+    return pd.concat(tables, ignore_index=True), run_files.name
 
 
 def _text(path: str | Path) -> bytes:

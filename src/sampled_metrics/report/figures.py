@@ -269,7 +269,7 @@ def comparison_panel(result: Comparison) -> Panel:
     labels = [f"{names[first]} minus {names[second]}" for first, second in pairs]
     if "group" in rows:
         groups = _figure_names(rows["group"])
-        labels = [f"{groups[group]}: {of}" for group, of in zip(rows["group"], labels, strict=True)]
+        labels = [f"{groups[key]}: {pair}" for key, pair in zip(rows["group"], labels, strict=True)]
 
     def draw(ax: Axes) -> None:
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
@@ -310,8 +310,8 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
                     text = f"{count:,} {resource if count != 1 else resource[:-1]}"
                 if not pd.isna(x):
                     ax.plot(x, y, MARKS[i]["marker"], color=color, ms=6)
-                at = min(scores) / 2 if pd.isna(x) else x  # beyond all counts, too
-                ax.annotate(text, (at, y), (7, 0), textcoords="offset points", va="center",
+                text_x = min(scores) / 2 if pd.isna(x) else x  # beyond all counts, too
+                ax.annotate(text, (text_x, y), (7, 0), textcoords="offset points", va="center",
                             fontsize=10, color=color)  # fmt: skip
         ax.set_yticks(range(len(labels)), labels)
         ax.set_ylim(len(labels) - 0.4, -0.6)

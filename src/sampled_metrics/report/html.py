@@ -176,19 +176,19 @@ def matrix(comparison: Comparison) -> dict[str, list[str]]:
     names = list(dict.fromkeys([*frame["first"], *frame["second"]]))
     if len(names) < 3 or frame.duplicated(["first", "second"]).any():
         return {}
-    words = {(name, other): UNDECIDED if name != other else "" for name in names for other in names}
+    words = {(name, rival): UNDECIDED if name != rival else "" for name in names for rival in names}
     for first, second, verdict in frame[["first", "second", "verdict"]].itertuples(index=False):
-        for name, other in ((first, second), (second, first)):
+        for name, rival in ((first, second), (second, first)):
             for sure in ("", "probably "):
-                if verdict == f"{name} {sure}beats {other}":
-                    words[name, other], words[other, name] = f"{sure}beats", f"{sure}loses"
+                if verdict == f"{name} {sure}beats {rival}":
+                    words[name, rival], words[rival, name] = f"{sure}beats", f"{sure}loses"
 
     def score(name: str) -> int:
-        row = [words[name, other] for other in names]
+        row = [words[name, rival] for rival in names]
         return sum(word.endswith("loses") - word.endswith("beats") for word in row)
 
     order = sorted(names, key=score)
-    return {name: [words[name, other] for other in order] for name in order}
+    return {name: [words[name, rival] for rival in order] for name in order}
 
 
 def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:

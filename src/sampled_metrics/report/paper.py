@@ -47,14 +47,14 @@ def methods(result: Result) -> str:
             "For each recommender and metric, the intervals of all users and of all groups hold "
             "together (Bonferroni)."
         )
-    if any((one.frame["warrant"] == THEOREM).any() for one in compared):
+    if any((comparison.frame["warrant"] == THEOREM).any() for comparison in compared):
         scope = "on all these metrics" if "metric" in compared[0].frame else "on one metric"
         scope += " and in all groups" if "by" in result.settings else ""
         lines.append(
             f"With a probability of at least {confidence_of(result)} all verdicts with this "
             f"confidence {scope} are right, if their assumptions hold."
         )
-    is_missing = pd.concat([one.frame.isna().all() for one in (result, *compared)])
+    is_missing = pd.concat([comparison.frame.isna().all() for comparison in (result, *compared)])
     lines += _recorded(result.settings, {*is_missing.index[~is_missing.astype(bool)]})
     return " ".join([*lines, f"Software: {CITATION}."])
 
@@ -125,8 +125,8 @@ def _joined(words: Iterable[str]) -> str:
     >>> _joined("XYZX"), _joined("X")
     ('X, Y and Z', 'X')
     """
-    *others, last = dict.fromkeys(words)
-    return f"{', '.join(others)} and {last}" if others else last
+    *rest, last = dict.fromkeys(words)
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:

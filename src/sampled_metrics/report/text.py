@@ -234,8 +234,8 @@ def _comparison_ground(result: Comparison) -> tuple[str, str]:
 def assuming(result: Result) -> list[str]:
     """What else than an assumption on the ranks the ranges rest on."""
     conditions = result.settings["assumed"].conditions
-    others = [f"that {one}" for one in conditions if one != FEWER_USERS]
-    return [f"assuming {'; '.join(others)}"] if others else []
+    phrases = [f"that {condition}" for condition in conditions if condition != FEWER_USERS]
+    return [f"assuming {'; '.join(phrases)}"] if phrases else []
 
 
 def _condition(assumption: str, assumed: Assumed) -> str:
@@ -355,7 +355,7 @@ def _plan_sentence(result: Plan, rows: pd.DataFrame) -> str:
     settings, exact = result.settings, rows.iloc[-1]
     n_users, order_text = settings["n_users"], "the right order with probability "
     order_text += f"{settings['confidence']:g}"
-    ways = [
+    alternatives = [
         (row[f"scores_by_{resource}"], row["estimator"], users, negatives)
         for row in rows.iloc[:-1].to_dict("records")
         for resource, users, negatives in (
@@ -364,8 +364,8 @@ def _plan_sentence(result: Plan, rows: pd.DataFrame) -> str:
         )
         if not pd.isna(row[f"scores_by_{resource}"])
     ]
-    if ways:
-        scores, estimator, users, negatives = min(ways)
+    if alternatives:
+        scores, estimator, users, negatives = min(alternatives)
         sampled = (
             f"{users:,} users with {negatives:,} negative{'s' * (negatives > 1)} each reach "
             f"{order_text} ({estimator}, {scores:,} scores)"
@@ -470,12 +470,12 @@ def order_counts(result: Published) -> list[str]:
 def published_promises(result: Published, metric_name: str | None = None) -> list[str]:
     """What each column assumes."""
     if "proves" in result.frame:
-        return [f"{name}: {said}" for name, said in result.settings.items()]
+        return [f"{name}: {meaning}" for name, meaning in result.settings.items()]
     sizes = "all columns: assuming that each user has n_items candidates, or nearly as many"
     words = []
     if result.frame["depth"].notna().any():
         errors = " or ".join(
-            f"{error:.0%} (up to {most:,} negatives)" for most, error in DEPTH_ERRORS.items()
+            f"{error:.0%} (up to {limit:,} negatives)" for limit, error in DEPTH_ERRORS.items()
         )
         words.append(
             "depth: the published number measures the metric of all items at this cut-off, in "
