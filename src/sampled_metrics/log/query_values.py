@@ -234,6 +234,8 @@ def top_lists(
     lengths = {name: np.array([len(run[query]) for query in common]) for name, run in runs.items()}
     all_gains = [np.array([*gains[query].values()]) for query in common]
     notes += (_POOLED,) * _look_pooled(lists, lengths, all_gains)
+    if not any(ranks.size for of_system in lists.values() for ranks, _ in of_system):
+        notes += ("no list holds a relevant document: do run and qrels write ids alike?",)
     names = tuple(map(str, common))
     return TopLists(names, {}, notes=notes, gains=all_gains, listed=lists, lengths=lengths)
 

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import warnings
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 
 from .._files import named
 from .._validate import as_written, shortened
-from ..log.columns import refuse_twice
+from ..log.columns import refuse_first, refuse_twice
 from ..log.formats import refuse_impressions
 from ..log.query_values import TopLists, top_lists
 from ..log.sources import files
@@ -77,11 +78,11 @@ def trec(
         Lines ``qid Q0 docid rank score tag``, separated by white space, of a file (also .gz), a
         folder of files, a pattern such as ``"runs/*.txt"``, or a list. As in trec_eval, documents
         are ordered by score and the rank is ignored; equal scores are kept as ties. The tag names
-        the recommender; a file may hold several.
+        the recommender; a file may hold several. Or JSON, as ranx, BEIR and mteb save it: query to
+        document to score, or to a list of documents, best first; the file's name is the tag.
     qrels : str or Path
-        Lines ``qid 0 docid rel``, or the three columns of BEIR under their header ``query-id
-        corpus-id score``; also .gz. A document is relevant if rel is above 0, and irrelevant if it
-        was not judged.
+        Lines ``qid 0 docid rel``, or BEIR's columns ``query-id corpus-id score`` under their
+        header, or JSON; also .gz. A document is relevant if rel is above 0, else irrelevant.
     corpus_size : int or sequence of int, optional
         Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
         document that is relevant to some query, and a uniform sample of the others. With several
@@ -216,6 +217,8 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
     import pandas as pd
 
     data = _text(path) if data is None else data
+    if data.lstrip()[:1] == b"{":
+        return _of_json(Path(path), data, names[-1] if "rel" in names else "score")
     columns = [name for name in (*KEY, "score", "rel") if name in names]
 
     is_valid = False
@@ -248,3 +251,45 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
             if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
                 frame["score"] = numbers
     return frame
+
+
+def _of_json(path: Path, data: bytes, value: str) -> pd.DataFrame:
+    """Rows of a mapping of queries to scores or grades by document, or to lists of documents.
+
+    mteb wraps it in mappings of a subset and a split, beside one that names the model.
+    """
+    import pandas as pd
+
+    try:
+        content = json.loads(data)
+    except ValueError as problem:
+        raise ValueError(f"{named(path)} cannot be read as JSON: {problem}") from None
+    content.pop("mteb_model_meta", None)
+    while content and all(
+        isinstance(inner, dict | list)
+        for ranking in content.values()
+        for inner in (ranking.values() if isinstance(ranking, dict) else [None])
+    ):
+        if len(content) > 1:
+            raise ValueError(f"{named(path)} must hold one subset and split, got {list(content)}")
+        (content,) = content.values()
+    if not content or not all(isinstance(each, dict | list) for each in content.values()):
+        raise ValueError(f"{named(path)} must map each query to its documents")
+    rows = [
+        (str(query), document, number)
+        for query, ranking in content.items()
+        for document, number in (
+            ranking.items()
+            if isinstance(ranking, dict)
+            else ((document, 1 if value == "rel" else -i) for i, document in enumerate(ranking))
+        )
+    ]
+    frame = pd.DataFrame(rows, columns=["user", "item", value])
+    refuse_first(
+        ~frame["item"].map(lambda document: isinstance(document, str | int)).to_numpy(dtype=bool),
+        str(path),
+        lambda row: f"each document must be an id, got {as_written(frame['item'].iloc[row])}",
+    )
+    return frame.astype({"item": str}).assign(
+        recommender=path.name.removesuffix(".gz").removesuffix(".json")
+    )

@@ -1,6 +1,7 @@
 """Runs of TREC against counting row by row, and against splitting each line."""
 
 import gzip
+import json
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,37 @@ def test_several_runs_are_a_folder_a_pattern_or_a_list_and_may_be_packed(tmp_pat
         ([f"{runs}/o*", runs / "two.run.gz"], tmp_path / "beir.gz"),
     ):
         assert as_dict(trec(run, judgements)) == right
+
+
+def test_json_of_mteb_or_ranx_and_lists_are_the_run_that_they_hold(tmp_path):
+    scores = {"q1": {"d1": 3.5, "d2": 3.5, "d3": 10.0}, "q2": {"d1": -1.0, "d7": -2.0}}
+    grades = {"q1": {"d2": 1, "d3": 0}, "q2": {"d7": 2, "d1": -1}}
+    mteb = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": scores}}
+    lists = {"q1": ["d3", "d1", "d2"], "q2": ["d1", "d7"]}
+    texts = {"mteb": mteb, "ranx": scores, "ids": lists, "qrels": grades,
+             "relevant": {"q1": ["d2"], "q2": ["d7"]}}  # fmt: skip
+    files = {f"{name}.json": json.dumps(content) for name, content in texts.items()}
+    paths = dict(zip(texts, write(tmp_path, **files), strict=True))
+    right = {("q1", "d2"): (1, 1, 2), ("q2", "d7"): (1, 0, 1)}
+    for name, counts in [("mteb", right), ("ranx", right),
+                         ("ids", {**right, ("q1", "d2"): (2, 0, 2)})]:  # fmt: skip
+        for qrels in ("qrels", "relevant"):
+            found = as_dict(trec(paths[name], paths[qrels]))
+            assert found == {(name, *key): value for key, value in counts.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"q1": [{"id": "d1"}]}', "each document must be an id, got {'id': 'd1'} in row 1 of"),
+        ('{"q1": 3}', "must map each query to its documents"),
+        ('{"q1": {"d1', "cannot be read as JSON: Unterminated string"),
+        ('{"a": {"q": {"d": 1}}, "b": {"q": {"d": 1}}}', "must hold one subset and split, got"),
+    ],
+)
+def test_json_that_is_no_run_is_refused(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        trec(*write(tmp_path, **{"run.json": text, "qrels": QRELS}))
 
 
 def test_runs_that_share_their_tag_are_named_by_their_files(tmp_path):
