@@ -223,7 +223,7 @@ def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:
         )
     for name in arguments.metrics or ():
         metric(name)
-    options = _given(arguments, "score output cluster progress")
+    options = _given(arguments, "score output cluster progress stop_at candidates")
     ranks = rank(**_given(arguments, "users items test train name"), **options)
     n_several = int((ranks.frame["n_relevant"] > 1).sum())
     note = f"the user's other held-out items are counted ({n_several:,} rows have some)"
@@ -236,6 +236,19 @@ def _rank(arguments: argparse.Namespace, files: OutputFiles) -> None:
     _show(ranks.metrics(arguments.metrics) if arguments.metrics else ranks, None, arguments)
     if n_several and not arguments.quiet:
         print(f"note: {note}", file=sys.stderr)
+
+
+def _anchors(arguments: argparse.Namespace, files: OutputFiles) -> None:
+    from .evaluation import anchors
+    from .log.read import read_log
+    from .results import Result
+
+    table_path = _table(arguments, files, [arguments.log])
+    sizes = _given(arguments, "n_items n_negatives replacement")
+    log = read_log(_source(arguments.log, arguments), **sizes)
+    drawn = anchors(log, arguments.metric, **_given(arguments, "n seed"))
+    drawn["user"] = drawn["user"].astype(str)  # a name, in which no comma separates thousands
+    _show(Result(drawn), table_path, arguments)
 
 
 def _audit(arguments: argparse.Namespace, files: OutputFiles) -> int:
@@ -540,6 +553,14 @@ COMMANDS = {
         "and in columns of their own.",
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
+    ),
+    "anchors": _Command(_anchors, options.anchors_options,
+        "Say whom to rank among all items next, where scores are expensive.",
+        "Users are drawn in proportion to the largest value that the metric may have, given the "
+        "scored items above. Rank all items for them, and add the columns draw, as printed, and "
+        "exact_rank to LOG: estimate, compare and gate then take the option --anchors.",
+        "sampled-metrics anchors bundled --metric ndcg@10 --n-anchors 200 --seed 1",
+        _LOG,
     ),
     "audit": _Command(_audit, options.audit_options,
         "Test whether logged negatives are what they claim to be.",

@@ -100,9 +100,9 @@ def gate_options(add: partial[None]) -> None:
     _of_all_option(add)
     _documents_option(add)
     add("--margin P", "pass if NEW is no worse than OLD by more than this; default: only if better")
-    add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
-        "column of this name")
+    _n_items_option(add)
     _design_options(add)
+    _anchors_option(add)
     _assume_option(add)
     _output_options(add, "of the verdict")
 
@@ -145,6 +145,9 @@ def rank_options(add: partial[None]) -> None:
     add("--score", "the product of factors, the cosine of their angle, or their distance, the "
         "smallest of which is the best; default: dot",
         choices=("dot", "cosine", "euclidean"), default="dot")
+    add("--stop-at K", "count a user's items no further once K items are above them: metrics up to "
+        "K stay exact, and --metrics prints them")
+    add("--candidates FILE", "with --stop-at, items to score first, written as those of --train")
     add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
         "for N processes")
     add("--name NAME", "the recommender, which becomes the first column of the ranks, so that "
@@ -154,6 +157,17 @@ def rank_options(add: partial[None]) -> None:
     add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)
     add("-o,--output OUTPUT",
         "write the ranks to a .csv or .parquet file")
+
+
+def anchors_options(add: partial[None]) -> None:
+    add("LOG", LOG)
+    _metric_option(add, "...")
+    add("--n-anchors N", "how many users to draw; decide before you see an exact rank",
+        dest="n", required=True)
+    add("--seed S", "of the random draw: choose it once", required=True)
+    _n_items_option(add)
+    _design_options(add)
+    _format_options(add)
 
 
 def audit_options(add: partial[None]) -> None:
@@ -188,9 +202,9 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "takes several sizes, and shows how a metric falls as the corpus grows")
         _documents_option(add)
         _of_all_option(add)
-        add("--n-items N", "candidates of each user, the relevant items included, if the log has "
-            "no column of this name")
+        _n_items_option(add)
     _design_options(add)
+    _anchors_option(add)
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
@@ -210,13 +224,21 @@ def _of_all_option(add: partial[None]) -> None:
         "up to its end are exact")
 
 
+def _n_items_option(add: partial[None]) -> None:
+    add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
+        "column of this name")
+
+
+def _anchors_option(add: partial[None]) -> None:
+    add("--anchors NAME...", "the metrics by which users with an exact_rank were drawn")
+
+
 def _design_options(add: partial[None]) -> None:
     add("--n-negatives M",
         "sampled negatives of each user, if the log has no column of this name")
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
-    add("--anchors NAME...", "the metrics by which users with an exact_rank were drawn")
     add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 
@@ -238,6 +260,10 @@ def _fail_option(add: partial[None], alarm: str) -> None:
 
 def _output_options(add: partial[None], confidence: str) -> None:
     add("--confidence P", f"{confidence}; default: {CONFIDENCE}", default=CONFIDENCE)
+    _format_options(add)
+
+
+def _format_options(add: partial[None]) -> None:
     add("--format", "default: table, or what the name of OUTPUT ends in", choices=FORMATS)
     add("-o,--output OUTPUT", "write the table to a file")
 # fmt: on

@@ -85,7 +85,10 @@ def test_rows_in_any_order_and_from_a_file_give_the_same(rows, tmp_path):
 
 def test_chosen_items_alone_need_no_negatives(ranks):
     rows = rows_of(ranks).drop(columns=["n_better", "n_tied", "n_negatives"])
-    draws = sm.anchors(sm.read_log(rows_of(ranks).assign(n_better=0), **SIZES), "rr", 60, 1)
+    log = sm.read_log(rows, n_items=N_ITEMS)
+    with pytest.raises(ValueError, match="must have sampled negatives or anchors beside its"):
+        sm.estimate(log, ["rr"])
+    draws = sm.anchors(log, "rr", 60, 1)
     rows = rows.merge(draws, on="user", how="left")
     rows["exact_rank"] = np.where(rows["draw"].notna(), ranks, np.nan)
     (row,) = estimated(rows, ["rr"], "rr", {"n_items": N_ITEMS}).to_dict("records")
@@ -253,6 +256,29 @@ def test_the_commands_take_anchors(two, tmp_path, capsys):
     assert main(["compare", str(paths[0]), "--metric", "rr", *options]) == 0
     assert capsys.readouterr().out.startswith("B beats A on RR (95% confidence, whatever")
     assert main(["gate", *map(str, paths[1:]), "--metric", "rr", *options]) == 0
+
+
+def test_the_command_draws_what_the_function_does(ranks, tmp_path, capsys):
+    rows = rows_of(ranks).drop(columns=["n_better", "n_tied", "n_negatives"])
+    path, output = tmp_path / "log.csv", tmp_path / "anchors.csv"
+    rows.to_csv(path, index=False)
+    draw = ["anchors", str(path), "--metric", "rr", "ndcg@10", "--n-items", "2000"]
+    assert main([*draw, "--n-anchors", "30", "--seed", "7", "-o", str(output)]) == 0
+    drawn = sm.anchors(sm.read_log(rows, n_items=N_ITEMS), ["rr", "ndcg@10"], 30, 7)
+    pd.testing.assert_frame_equal(pd.read_csv(output), drawn)
+    for options, message in (
+        (["--n-anchors", "0", "--seed", "1"], "--n-anchors must be a whole number >= 1, got 0"),
+        (["--n-anchors", "9", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
+        (["--n-anchors", "9"], "--seed is missing"),
+        (["--n-anchors", "9", "--seed", "1", "-o", str(path)], "is an input, and would be"),
+        (
+            ["--n-anchors", "9", "--seed", "1", "--n-negatives", "5"],
+            "--n-negatives must agree with the column n_negatives, got 5 and 0",
+        ),
+    ):
+        assert main([*draw, *options]) == 2
+        assert message in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["anchors.csv", "log.csv"]
 
 
 @pytest.mark.parametrize("replacement", [False, True])

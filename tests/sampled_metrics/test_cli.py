@@ -589,6 +589,12 @@ def test_rank_prints_metrics_of_ties_and_sets(folder, capsys):
         table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
         assert table["value"].to_dict() == pytest.approx(expected)
     assert table["users"].tolist() == [3, 3]
+    lazily = ["--stop-at", "2", "--candidates", "test.csv", "--format", "csv", "--quiet"]
+    capsys.readouterr()
+    assert main([*words[:-1], "--items", "V.csv", *lazily]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
+    assert table["value"].to_dict() == pytest.approx({"recall@2": expected["recall@2"]})
+    assert "stop_at" in refused([*words, "--items", "V.csv", "--candidates", "test.csv"], capsys)
     assert main([*words, "--items", "V.csv", "-o", "ranks.csv", "--quiet"]) == 0
     assert "4 ranks in ranks.csv" in (stdout := capsys.readouterr().out)
     assert "recall@2  0.6389" in stdout

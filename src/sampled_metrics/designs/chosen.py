@@ -96,6 +96,11 @@ class ChosenAnalysis(UniformAnalysis):
     def __init__(self, log: Log, request: Request) -> None:
         for name in ("gamma", "estimator"):
             _refuse(name, getattr(request, name))
+        if not log.kinds["n_negatives"].all():
+            raise ValueError(
+                "the log must have sampled negatives or anchors beside its chosen items: draw "
+                "anchors with the function or command anchors, and add exact_rank and draw"
+            )
         at_position = [
             metric if metric.linear else AtPosition(*astuple(metric)) for metric in request.metrics
         ]

@@ -28,4 +28,6 @@ def of_ranks(ranks: Ranks, names: Sequence[str]) -> Result:
     )
     exact = estimate(read_log(log, replacement=False), names, identification=False).frame
     table = exact.rename(columns={"estimate": "value"})
-    return Result(table[["metric", "value", "standard_error", "users"]], ranks.settings)
+    return Result(
+        table[["metric", "value", "standard_error", "users"]], ranks.settings, ranks.notes
+    )

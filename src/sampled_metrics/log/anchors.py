@@ -11,7 +11,7 @@ import numpy as np
 from .._validate import FloatArray, IntArray, as_intp, as_written, shortened
 from ..metrics import Metric
 from ..metrics import metric as parsed
-from .columns import key_of, refuse_first, whole, without_negatives
+from .columns import key_of, refuse_first, whole
 from .compact import ANCHOR_COLUMNS, AnchorRanks, Log
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MISSING = (
 
 
 def checked(frame: pd.DataFrame, source: str, anchors: object) -> pd.DataFrame:
-    """The rows of a log with anchors, whose counts of negatives are 0 if none were drawn."""
+    """The rows of a log with anchors."""
     if anchors is None:
         raise ValueError(_MISSING)
     for absent, present in (ANCHOR_COLUMNS, ANCHOR_COLUMNS[::-1]):
@@ -46,8 +46,6 @@ def checked(frame: pd.DataFrame, source: str, anchors: object) -> pd.DataFrame:
     unknown = counts.isna().any(axis=1).to_numpy() & is_anchor
     count_message = "an anchor must be a user of the log, with its counts, but these are missing"
     refuse_first(unknown, source, lambda _: count_message)
-    if without_negatives(frame):
-        frame = frame.assign(n_better=0, n_tied=0, n_negatives=0)
     return frame
 
 

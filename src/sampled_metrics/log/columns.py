@@ -169,10 +169,10 @@ def _refuse_misspelt(names: list[Any], source: str) -> None:
 
 
 def without_negatives(names: Iterable[Any]) -> bool:
-    """Whether a table has anchors and chosen items, and no sampled negatives."""
+    """Whether a table has chosen items, and no sampled negatives."""
     columns = {*names}
     sampled = {"rank", "n_better", "n_tied", "n_negatives"}
-    return {"exact_rank", "n_chosen_better"} <= columns and columns.isdisjoint(sampled)
+    return "n_chosen_better" in columns and columns.isdisjoint(sampled)
 
 
 def _absent(names: list[Any]) -> list[str]:

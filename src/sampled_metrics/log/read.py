@@ -240,14 +240,15 @@ def _grouped(
 ) -> Log:
     """The log of a data frame whose columns have the names of a log, and the groups of users."""
     groups = None if by is None else groups_of(frame, by, name)
+    if without_negatives(frame.columns):
+        sizes = {**sizes, "n_negatives": (sizes["n_negatives"][0], 0)}
+        frame = frame.assign(n_better=0, n_tied=0, n_negatives=0)
     if not ({*ANCHOR_COLUMNS} & {*frame.columns}):
         if anchors is not None:
             raise ValueError(f"anchors must be left out without a column exact_rank in {name}")
         return _with(groups, log_of_frame(frame, name, sizes, replacement))
     if by is not None:
         raise ValueError(f"by must be left out beside a column exact_rank, got {as_written(by)}")
-    if without_negatives(frame.columns):
-        sizes = {**sizes, "n_negatives": (None, 0)}
     frame = log_anchors.checked(frame, name, anchors)
     log = log_of_frame(frame.drop(columns=[*ANCHOR_COLUMNS]), name, sizes, replacement)
     return log_anchors.attached(log, frame, name, anchors)
@@ -287,7 +288,9 @@ def _of_table(
         for column, kind in zip(table.columns, table.types, strict=True)
     )
     is_special = may_be_censored(table.columns, is_text) or set(_EXACT) <= set(table.columns)
-    if is_special or anchors is not None or "exact_rank" in map(meaning, table.columns):
+    meanings = [meaning(column) for column in table.columns]
+    is_special |= "exact_rank" in meanings or without_negatives(meanings)
+    if is_special or anchors is not None:
         return _of_frame(table.frame(), table.place, sizes, replacement, by, anchors)
     if replacement is None:
         raise ValueError(_REPLACEMENT_MISSING)
