@@ -339,7 +339,7 @@ def fitted(
         tables.append(frame.assign(estimator=name, value=frame["estimate"], **ends))
     fits, likeliest = Fits(Sample(log)), {}
     for name in judged:
-        counts = fits.counts(fits.bands(metric("auc"))[0], name)
+        counts = fits.counts(fits.strata(metric("auc"))[0], name)
         likeliest[name] = maximum_likelihood(counts, fits.mean_protocol(fits.fewest))
     items, (first, *_) = fits.sample.mean_items, tables
     pairs = zip(first["recommender"], first["metric"], strict=True)

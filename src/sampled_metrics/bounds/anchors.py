@@ -78,7 +78,7 @@ class _Bets:
         earlier = np.append(0.25, variances[:-1])
         return np.asarray(np.sqrt(2.0 * np.log(2.0 / error_rate) / (ratios.size * earlier)))
 
-    def log_capital(self, mean: float, stakes: FloatArray, sign: int) -> FloatArray:
+    def log_wealth(self, mean: float, stakes: FloatArray, sign: int) -> FloatArray:
         """After each draw, of bets that the mean is larger (`sign` 1) or smaller (-1).
 
         It is monotone in the mean, so that the means that are not rejected are an interval.
@@ -178,7 +178,7 @@ class Anchors:
     def interval(self, error_rate: float) -> tuple[float, float]:
         """Means over the users that no bet rejects; it misses with at most `error_rate`.
 
-        Half of the capital is for larger means and half for smaller ones; each is shared evenly by
+        Half of the wealth is for larger means and half for smaller ones; each is shared evenly by
         the bets on values and those on what these lack of their bounds.
         """
         low, high = self.limits
@@ -188,7 +188,7 @@ class Anchors:
         betting = [(bets, bets.stakes(error_rate), added) for bets, added in self._bets]
 
         def excess(mean: float, sign: int) -> float:
-            logs = [bets.log_capital(mean - added, stakes, sign) for bets, stakes, added in betting]
+            logs = [bets.log_wealth(mean - added, stakes, sign) for bets, stakes, added in betting]
             return float(np.logaddexp(*logs).max()) - float(np.log(2.0)) - needed
 
         larger = crossing(lambda mean: excess(mean, 1), low, high)

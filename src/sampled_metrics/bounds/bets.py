@@ -112,13 +112,13 @@ def build(
     if pmfs is None:  # guesses are the same for all logs
         return _built(parts, assumption, log_evidence_needed / users)
     building = Building(parts, assumption, log_evidence_needed / users, pmfs, (1, -1))
-    return building.certified(building.slopes())
+    return building.bets(building.slopes())
 
 
 @lru_cache(maxsize=32)
 def _built(parts: Partition, assumption: str | None, growth_needed: float) -> Bets:
     building = Building(parts, assumption, growth_needed, None, (1, -1))
-    return building.certified(building.slopes())
+    return building.bets(building.slopes())
 
 
 def refutations(
@@ -153,7 +153,7 @@ def _refutations(
     building = Building(parts, assumption, 1.0 / users, pmfs, (1,))
     zero_slopes = np.zeros(len(halves))
     building.growth(zero_slopes)  # adds generators
-    bets = building.certified(zero_slopes)
+    bets = building.bets(zero_slopes)
     logs, values = [], np.log(bets.values(rows))
     for bet_index, (_, test) in enumerate(halves):
         if not test.any():
@@ -204,7 +204,7 @@ def learnt(
     growth_needed = log_evidence_needed / float(counts.sum())
     fits = Building(parts, assumption, growth_needed, pmfs, (1,)).fits()
     building = Building(parts, assumption, growth_needed, fits, (1, -1))
-    bets = building.certified(building.slopes())
+    bets = building.bets(building.slopes())
     logs, stretch = np.log(bets.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
     stretch_counts = stretches[:, stretch].T
@@ -315,14 +315,14 @@ class Building:
             pmfs / self._solve(part_index, zero_slopes) for part_index, pmfs in enumerate(self.pmf)
         ]
 
-    def certified(self, slope: FloatArray) -> Bets:
+    def bets(self, slope: FloatArray) -> Bets:
         """Bets with the given slopes, certified over all generators."""
         parts, slack = self.partition, _SLACK * self.growth_needed
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
         for part_index, generators in enumerate(self.generators):
             part_functions = self._solve(part_index, slope)
-            kinds = np.unique(parts.certified[parts.part == part_index])
+            kinds = np.unique(parts.certificate_kind[parts.part == part_index])
             for (relevant, j, items), kind_indices in parts.distinct(kinds):
                 counted = float(parts.counted[kind_indices[0]])
                 metric = counted * self._metric(generators, j, relevant, items)
@@ -335,7 +335,7 @@ class Building:
             term = float(parts.metric.term(j, j, relevant, items))
             price = (self.sign * slope * term)[:, np.newaxis]
             certificates[:, kind_indices] = parts.weight[kind_indices] - price
-        certificates = certificates[:, parts.certified]
+        certificates = certificates[:, parts.certificate_kind]
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, part_index: int, new_columns: IntArray) -> None:

@@ -97,8 +97,8 @@ class Partition:
 
     `kinds` (k, 4): n_negatives, n_relevant, position, n_items. For each kind: `part` (-1 if the
     metric does not depend on the rank), `share` of the users with such a row, `counted`, the
-    number of positions at which the metric depends on the rank, and `certified`, the kind whose
-    certificate it has. Partitions of equal kinds and metric are equal.
+    number of positions at which the metric depends on the rank, and `certificate_kind`, the kind
+    whose certificate it has. Partitions of equal kinds and metric are equal.
     """
 
     parts: list[Part]
@@ -106,12 +106,12 @@ class Partition:
     kinds: IntArray
     share: FloatArray
     counted: IntArray
-    certified: IntArray
+    certificate_kind: IntArray
     metric: Metric
 
     @cached_property
     def _identity(self) -> tuple[object, ...]:
-        arrays = self.part, self.kinds, self.share, self.certified
+        arrays = self.part, self.kinds, self.share, self.certificate_kind
         return tuple(self.parts), self.metric, *(array.tobytes() for array in arrays)
 
     def __hash__(self) -> int:
@@ -188,8 +188,10 @@ def partition(
     population = np.arange(len(kinds)) if population is None else population
     is_shared = np.unique(population).size < population.size
     is_constant, counted = _constant(kinds, metric, is_shared)
-    certified, fewest = _certified(population, relevant, negatives)
-    judged = np.stack([fewest, position, relevant[certified], (items - relevant)[certified]])
+    certificate_kind, fewest = _certificate_kinds(population, relevant, negatives)
+    judged = np.stack(
+        [fewest, position, relevant[certificate_kind], (items - relevant)[certificate_kind]]
+    )
     part = np.full(len(kinds), -1)
     part[~is_constant] = _groups(judged[:, ~is_constant], (weights / weights.sum())[~is_constant])
     parts = []
@@ -210,9 +212,9 @@ def partition(
                 int(counted[heaviest]),
             )
         )
-    certified = np.where(is_constant, np.arange(len(kinds)), certified)
+    certificate_kind = np.where(is_constant, np.arange(len(kinds)), certificate_kind)
     users = float(weights[position == 1].sum())
-    return Partition(parts, part, kinds, weights / users, counted, certified, metric)
+    return Partition(parts, part, kinds, weights / users, counted, certificate_kind, metric)
 
 
 def _constant(
@@ -236,7 +238,7 @@ def _constant(
     return is_constant[pair.ravel()], counted[number.ravel()][pair.ravel()]
 
 
-def _certified(
+def _certificate_kinds(
     population: IntArray, relevant: IntArray, negatives: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Of each kind's population: the kind with the fewest relevant items, and fewest negatives.

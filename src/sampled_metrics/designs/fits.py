@@ -18,7 +18,7 @@ from .sample import Sample
 
 
 @dataclass(frozen=True)
-class Band:
+class Stratum:
     """Places among the relevant items, `first` to `last`, that share a fitted prior.
 
     `weights` are the metric's weights of an item for each number of relevant items.
@@ -29,12 +29,12 @@ class Band:
     weights: tuple[float, ...]
 
     @property
-    def places(self) -> range:
+    def positions(self) -> range:
         return range(self.first, self.last + 1)
 
     @property
     def rows(self) -> slice:
-        """The rows of these places in a table with a row for each place."""
+        """The rows of these positions in a table with a row for each position."""
         return slice(self.first - 1, self.last)
 
 
@@ -71,61 +71,62 @@ class Fits:
             return f"a user has {negatives:,} negatives, {reason}, {mean_items:,}"
         return ""
 
-    def bands(self, metric: Metric) -> list[Band]:
-        """The places that a metric uses: each of the first nine alone, then wider and wider bands.
+    def strata(self, metric: Metric) -> list[Stratum]:
+        """The positions that a metric uses: each of the first nine alone, then ever wider strata.
 
         The metric's term of an item is a weight, which depends on the number of relevant items,
-        times a function of its place and rank. An average over rankings is therefore an average
-        over weighted items, place by place, and needs only the distribution of the ranks at each
-        place.
+        times a function of its position and rank. An average over rankings is therefore an average
+        over weighted items, position by position, and needs only the distribution of the ranks at
+        each position.
         """
         numbers = self.sample.relevant_numbers[0].tolist()
-        last_place = min(1 if metric.best_only else metric.k or numbers[-1], numbers[-1])
+        last_position = min(1 if metric.best_only else metric.k or numbers[-1], numbers[-1])
         weights = tuple(
             float(metric.term(1, 1, n_relevant, n_relevant + 1)) for n_relevant in numbers
         )
-        bands, first = [], 1
-        while first <= last_place:
-            last = min(first + max(first // 5, 1) - 1, last_place)
-            bands.append(Band(first, last, weights))
+        strata, first = [], 1
+        while first <= last_position:
+            last = min(first + max(first // 5, 1) - 1, last_position)
+            strata.append(Stratum(first, last, weights))
             first = last + 1
-        return bands
+        return strata
 
-    def weights(self, band: Band) -> FloatArray:
-        """The weight of each kind's items in a band; 0 outside it."""
+    def weights(self, stratum: Stratum) -> FloatArray:
+        """The weight of each kind's items in a stratum; 0 outside it."""
         position = self.sample.position
-        weights = np.array(band.weights)[self.sample.relevant_numbers[1]]
-        in_band = (position >= band.first) & (position <= band.last)
-        return np.asarray(np.where(in_band, weights, 0.0))
+        weights = np.array(stratum.weights)[self.sample.relevant_numbers[1]]
+        in_stratum = (position >= stratum.first) & (position <= stratum.last)
+        return np.asarray(np.where(in_stratum, weights, 0.0))
 
-    def terms(self, metric: Metric, band: Band, above: IntArray) -> FloatArray:
-        """Unweighted terms of a metric for the places of a band and numbers of items above."""
-        j, n_items = np.array(band.places)[:, np.newaxis], self.sample.mean_items + band.last - 1
-        terms = metric.term(above + j, j, band.last, n_items)
-        return np.asarray(terms / metric.term(1, 1, band.last, n_items))
+    def terms(self, metric: Metric, stratum: Stratum, above: IntArray) -> FloatArray:
+        """Unweighted terms of a metric for the positions of a stratum and numbers above."""
+        j = np.array(stratum.positions)[:, np.newaxis]
+        n_items = self.sample.mean_items + stratum.last - 1
+        terms = metric.term(above + j, j, stratum.last, n_items)
+        return np.asarray(terms / metric.term(1, 1, stratum.last, n_items))
 
     def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
         """The protocol of a user with the mean catalogue size."""
         size = self.sample.mean_items + n_relevant - 1
         return self.sample.protocol(size, n_negatives, n_relevant)
 
-    def _prior(self, band: Band, *recommenders: str) -> priors.FittedPrior:
+    def _prior(self, stratum: Stratum, *recommenders: str) -> priors.FittedPrior:
         """The prior fitted to the sampled ranks of some recommenders."""
-        counts = self.counts(band, *recommenders)
+        counts = self.counts(stratum, *recommenders)
         return priors.maximum_entropy(counts, self.mean_protocol(self.fewest))
 
-    def _expansion(self, band: Band, *recommenders: str) -> priors.Expansion:
+    def _expansion(self, stratum: Stratum, *recommenders: str) -> priors.Expansion:
         """The first-order expansion of the fit to some recommenders."""
-        fit = self.prior(band, *recommenders)
-        counts = self.counts(band, *recommenders)
+        fit = self.prior(stratum, *recommenders)
+        counts = self.counts(stratum, *recommenders)
         return priors.Expansion(fit, counts, self.mean_protocol(self.fewest))
 
-    def counts(self, band: Band, *recommenders: str) -> FloatArray:
+    def counts(self, stratum: Stratum, *recommenders: str) -> FloatArray:
         """Users at each sampled rank, all thinned to the smallest number of negatives.
 
         Weighted items are scaled to their effective sample size (Kish), (sum w)^2 / sum w^2.
         """
-        sample, weights = self.sample, self.weights(band)
+        sample, weights = self.sample, self.weights(stratum)
         users_at_ranks = np.zeros(self.fewest + 1)
         for m in np.unique(sample.negatives).tolist():
             counts = np.sum(
@@ -135,7 +136,9 @@ class Fits:
         squares = sum(
             float(sample.counts[recommender] @ weights**2) for recommender in recommenders
         )
-        return np.asarray(users_at_ranks * (users_at_ranks.sum() / squares / len(band.places)))
+        return np.asarray(
+            users_at_ranks * (users_at_ranks.sum() / squares / len(stratum.positions))
+        )
 
     def plugged_in(self, metric: Metric, recommender: str) -> FloatArray:
         """Values of sampled ranks whose mean is the metric of a recommender's fitted priors.
@@ -145,18 +148,20 @@ class Fits:
         """
         sample = self.sample
         values = np.zeros((self.most, self.fewest + 1))
-        for band in self.bands(metric):
-            weights = self.weights(band) * sample.counts[recommender]
-            place_weights = np.bincount(as_intp(sample.position), weights, band.last + 1)[
-                band.first : band.last + 1
+        for stratum in self.strata(metric):
+            weights = self.weights(stratum) * sample.counts[recommender]
+            position_weights = np.bincount(as_intp(sample.position), weights, stratum.last + 1)[
+                stratum.first : stratum.last + 1
             ]
-            shares = place_weights / sample.users[recommender]
+            shares = position_weights / sample.users[recommender]
             if not shares.any():
                 continue
-            mass, expansion = self.prior(band, recommender).mass, self.expansion(band, recommender)
-            values[band.rows] += (self.terms(metric, band, np.arange(mass.size)) @ mass)[:, None]
-            mean_terms = shares @ self.terms(metric, band, expansion.ranks - 1) / shares.sum()
-            values[band.rows] += expansion.influence(mean_terms)
+            mass = self.prior(stratum, recommender).mass
+            expansion = self.expansion(stratum, recommender)
+            terms = self.terms(metric, stratum, np.arange(mass.size))
+            values[stratum.rows] += (terms @ mass)[:, None]
+            mean_terms = shares @ self.terms(metric, stratum, expansion.ranks - 1) / shares.sum()
+            values[stratum.rows] += expansion.influence(mean_terms)
         return values
 
     def bias_variance(
@@ -171,21 +176,21 @@ class Fits:
         sample, names = self.sample, self.sample.names
         tables = {m: np.zeros((self.most, m + 1)) for m in np.unique(sample.negatives).tolist()}
         influences = np.zeros((len(names), self.most, self.fewest + 1))
-        for band in self.bands(metric):
-            expansion = self.expansion(band, *names)
+        for stratum in self.strata(metric):
+            expansion = self.expansion(stratum, *names)
             prior = dict(zip(expansion.ranks.tolist(), expansion.mass.tolist(), strict=True))
-            exact = self.terms(metric, band, expansion.ranks - 1)
+            exact = self.terms(metric, stratum, expansion.ranks - 1)
             slopes = np.zeros((expansion.ranks.size, len(names)))
             for m, table in tables.items():
-                protocol = self.mean_protocol(m, band.last)
+                protocol = self.mean_protocol(m, stratum.last)
                 estimator_values = estimators.bias_variance(metric, protocol, gamma, prior).values
-                scale = float(metric.term(1, 1, band.last, protocol.n_items))
+                scale = float(metric.term(1, 1, stratum.last, protocol.n_items))
                 rows = expansion.rows
                 if m + 1 > rows.shape[1]:
                     rows = pmf_table(m, expansion.ranks - 1, protocol.pool, protocol.replacement)
-                for j, exact_row in zip(band.places, exact, strict=True):
+                for j, exact_row in zip(stratum.positions, exact, strict=True):
                     table[j - 1] = np.atleast_2d(estimator_values)[j - 1] / scale
-                    weights = self.weights(replace(band, first=j, last=j))
+                    weights = self.weights(replace(stratum, first=j, last=j))
                     shares = [
                         sample.at_ranks(recommender, m, weights) / sample.users[recommender]
                         for recommender in names
@@ -198,9 +203,9 @@ class Fits:
                         exact_row,
                         gamma,
                     )
-            weights = self.weights(band)
+            weights = self.weights(stratum)
             total_weight = sum(float(counts @ weights) for counts in sample.counts.values())
-            influences[:, band.rows] = (expansion.influence(slopes) / total_weight).T[:, None]
+            influences[:, stratum.rows] = (expansion.influence(slopes) / total_weight).T[:, None]
         return tables, dict(zip(names, influences, strict=True))
 
 

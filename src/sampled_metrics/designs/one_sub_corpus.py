@@ -227,8 +227,8 @@ class SubCorpusAnalysis(Analysis):
         """
         metric = self.request.metrics[0].name
         lead = difference.value if metric == _BY_ESTIMATE else difference.reported
-        band = int(np.searchsorted(LEADS, abs(difference.reported), side="right")) - 1
-        share = RIGHT[metric][band] if metric in RIGHT and lead else 0.0
+        lead_class = int(np.searchsorted(LEADS, abs(difference.reported), side="right")) - 1
+        share = RIGHT[metric][lead_class] if metric in RIGHT and lead else 0.0
         is_like = difference.is_even and _is_recorded(self.log, self.log.corpus_size)
         if not is_like or share < PRINTED:
             return "", np.nan

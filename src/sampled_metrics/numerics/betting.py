@@ -1,12 +1,12 @@
 """An interval for a mean of bounded values, valid for any number of values.
 
-Bet against "the mean is at most c": a stake of lambda turns a capital of 1 into the product of 1 +
+Bet against "the mean is at most c": a stake of lambda turns a wealth of 1 into the product of 1 +
 lambda (value - c). If the values are independent and the average of their expectations is at most
-c, the expected capital is at most 1, by the inequality of arithmetic and geometric means. The same
-holds for an average over several stakes. So the capital exceeds 1 / error with a probability of at
+c, the expected wealth is at most 1, by the inequality of arithmetic and geometric means. The same
+holds for an average over several stakes. So the wealth exceeds 1 / error with a probability of at
 most `error` (waudbysmith2024). The stakes are fixed in advance: the result does not depend on the
 order of the values, and these need not have equal expectations. Values drawn without replacement
-are negatively associated, so that the expected capital is no larger: the mean may be that of a
+are negatively associated, so that the expected wealth is no larger: the mean may be that of a
 finite set from which they were drawn.
 """
 

@@ -22,7 +22,7 @@ Tile = Callable[[slice], Any]
 Entries = tuple[IntArray, IntArray]
 
 #: The lowest and the highest score that ties with each instance's own.
-Band = tuple[NDArray[Any], NDArray[Any]]
+Limits = tuple[NDArray[Any], NDArray[Any]]
 
 #: Instances and items of a tile: small enough that scores are still in the cache when they are
 #: compared, large enough for an efficient product.
@@ -31,7 +31,7 @@ TILE = 256, 2040
 _DEVICE_ENTRIES = 2**25
 
 
-def tie_band(own_scores: NDArray[Any], tolerance: float) -> Band:
+def tie_limits(own_scores: NDArray[Any], tolerance: float) -> Limits:
     """Scores within a relative tolerance of the held-out items', rounded inwards.
 
     Both ends have the dtype of the scores, since mixed comparisons are slow.
@@ -72,7 +72,7 @@ def checked_scores(values: Any, rows: Any) -> Any:
 
 
 def count_blocks(
-    tiles: Callable[[slice], tuple[Band, Tile]],
+    tiles: Callable[[slice], tuple[Limits, Tile]],
     places: IntArray,
     owners: IntArray,
     seen: sp.csr_array,
@@ -83,7 +83,7 @@ def count_blocks(
 ) -> IntArray:
     """Candidates above each held-out item, and those that tie with it, shape (2, k).
 
-    `tiles` maps a slice of instances to their band and tiles of scores. `places` (k,) are the
+    `tiles` maps a slice of instances to their limits and tiles of scores. `places` (k,) are the
     columns of the held-out items, -1 if outside; `owners` (k,) the rows of `seen`, the items that
     are not candidates, (n_users, n_items). `size` is instances and items per tile, and `example` an
     array of the scores' library. An item with `stop_at` items above may not be counted further.
@@ -93,9 +93,9 @@ def count_blocks(
         block = slice(start, min(start + size[0], places.size))
         n_rows = block.stop - block.start
         width = size[1] if namespace(example) is None else max(1, _DEVICE_ENTRIES // n_rows)
-        band, tile = tiles(block)
+        limits, tile = tiles(block)
         excluded = _excluded(places[block], owners[block], seen)
-        counts.append(_count(tile, band, excluded, seen.shape[1], width, stop_at))
+        counts.append(_count(tile, limits, excluded, seen.shape[1], width, stop_at))
     return np.concatenate(counts, axis=1)
 
 
@@ -113,10 +113,10 @@ def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries
 
 
 def _count(
-    tile: Tile, band: Band, excluded: Entries, n_items: int, width: int, stop_at: int | None
+    tile: Tile, limits: Limits, excluded: Entries, n_items: int, width: int, stop_at: int | None
 ) -> IntArray:
     """Both counts of a block, on the device of its scores; only counts are copied to the host."""
-    low, high = band
+    low, high = limits
     above, not_below = np.zeros((2, len(low)), dtype=np.int64)
     starts, rows = range(0, n_items, width), np.arange(len(low))
     for start, entries in zip(starts, _by_tile(excluded, len(starts), width), strict=True):

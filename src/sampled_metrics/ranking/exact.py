@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from .._validate import FloatArray, IntArray, integer, real_scores
 from ..numerics.arrays import like, namespace, on_host
-from .counting import TILE, Band, Tile, checked_scores, count_blocks, tie_band
+from .counting import TILE, Limits, Tile, checked_scores, count_blocks, tie_limits
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals
 
@@ -98,12 +98,12 @@ def exact_ranks(
     seen = as_csr(train, items.size, n_items)
     most = n_items if stop_at is None else integer(stop_at, "stop_at", 1)
 
-    def tiles(block: slice) -> tuple[Band, Tile]:
+    def tiles(block: slice) -> tuple[Limits, Tile]:
         values = _block(blocks, block, n_items)
         xp = namespace(values) or np
         flat_index = like(np.arange(values.shape[0]) * n_items + items[block], values)
         own_scores = on_host(xp.take(xp.reshape(values, (-1,)), flat_index))
-        return tie_band(own_scores, relative_tolerance), lambda columns: values[:, columns]
+        return tie_limits(own_scores, relative_tolerance), lambda columns: values[:, columns]
 
     size = max(1, _BLOCK_ENTRIES // max(1, n_items)), TILE[1]
     better, tied = count_blocks(
@@ -132,7 +132,7 @@ def score_counts(
     """
     own_scores = real_scores(np.asarray(own_scores)[:, np.newaxis], names[owners])[:, 0]
 
-    def tiles(block: slice) -> tuple[Band, Tile]:
+    def tiles(block: slice) -> tuple[Limits, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
         in_order = np.array_equal(place, np.arange(len(distinct)))
 

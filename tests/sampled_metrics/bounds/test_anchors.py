@@ -49,11 +49,11 @@ def draws_with_probability(sizes, n):
         yield order, probability
 
 
-def plain_log_capital(anchors, values, mean, lowest, error_rate, sign):
-    """The log capital of the bets on one side after each draw, in the words of the definition."""
+def plain_log_wealth(anchors, values, mean, lowest, error_rate, sign):
+    """The log wealth of the bets on one side after each draw, in the words of the definition."""
     low, n = lowest, len(values)
     high = low + (2 if anchors.are_differences else 1)
-    known, earlier, log_capital, path = 0.0, [], 0.0, []
+    known, earlier, log_wealth, path = 0.0, [], 0.0, []
     squares = 0.25
     for t in range(n):
         left = anchors.rest + sum(anchors.sizes[t:])
@@ -62,8 +62,8 @@ def plain_log_capital(anchors, values, mean, lowest, error_rate, sign):
         stake = np.sqrt(2 * np.log(2 / error_rate) / (n * squares / (t + 1)))
         losable = expected if sign > 0 else 1 - expected
         stake = min(stake, 0.75 / losable) if losable > 0 else stake
-        log_capital += np.log(1 + sign * stake * (z - expected))
-        path.append(log_capital)
+        log_wealth += np.log(1 + sign * stake * (z - expected))
+        path.append(log_wealth)
         earlier.append(z)
         squares += (z - (0.5 + sum(earlier)) / (t + 2)) ** 2
         known += values[t]
@@ -103,13 +103,13 @@ def test_over_all_draws_bets_against_the_mean_neither_win_nor_lose(group):
         total = 0.0
         for order, probability in draws_with_probability(sizes, 2):
             bets, added = anchors_of(sizes, values, order, *bounds)._bets[which]
-            path = bets.log_capital(np.mean(values) - added, bets.stakes(0.05), sign)
+            path = bets.log_wealth(np.mean(values) - added, bets.stakes(0.05), sign)
             total += probability * np.exp(path[-1])
         assert total == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("are_differences", [False, True])
-def test_the_ends_are_where_the_capital_of_the_definition_reaches_its_limit(are_differences):
+def test_the_ends_are_where_the_wealth_of_the_definition_reaches_its_limit(are_differences):
     rng = np.random.default_rng(11)
     for error_rate in (0.05, 0.5):
         bounds = [rng.choice([1.0, 0.63, 0.5, 0.3], 300) for _ in range(1 + are_differences)]
@@ -122,11 +122,11 @@ def test_the_ends_are_where_the_capital_of_the_definition_reaches_its_limit(are_
         assert anchors.limits[0] < low < high < anchors.limits[1]
         least, added = -1 if are_differences else 0, anchors.mean_bound
         for end, sign in ((low, 1), (high, -1)):
-            direct = plain_log_capital(anchors, anchors.values, end, least, error_rate, sign)
+            direct = plain_log_wealth(anchors, anchors.values, end, least, error_rate, sign)
             lacks = anchors.values - anchors.bounds
-            others = plain_log_capital(anchors, lacks, end - added, -1, error_rate, sign)
-            capital = 0.5 * np.exp(direct) + 0.5 * np.exp(others)
-            assert capital.max() == pytest.approx(2 / error_rate, rel=1e-6)
+            others = plain_log_wealth(anchors, lacks, end - added, -1, error_rate, sign)
+            wealth = 0.5 * np.exp(direct) + 0.5 * np.exp(others)
+            assert wealth.max() == pytest.approx(2 / error_rate, rel=1e-6)
 
 
 def test_all_users_ranked_are_exact():

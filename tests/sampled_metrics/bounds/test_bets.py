@@ -91,7 +91,7 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
         building = bets.Building(one_part(n, m, name, replacement), assumption, 0.01, None, (1, -1))
         functions = rng.exponential(size=(building.sign.size, knots(m).size)) + 1e-3
         monkeypatch.setattr(bets.Building, "_solve", lambda *_, made=functions: made)
-        built_bets = building.certified(rng.exponential(size=building.sign.size))
+        built_bets = building.bets(rng.exponential(size=building.sign.size))
         top = head(assumption, n, m)
         assert certified(built_bets, m, n, name, replacement, top).max() <= 1e-9
 

@@ -170,7 +170,7 @@ def test_constants():
 @pytest.mark.parametrize(
     "population", [[0, 0, 0, 0, 1, 1], [0, 0.2, 0.5, 0.5, 1, 1], [0, 1, 1, 1, 1, 1]]
 )
-def test_the_expected_capital_is_at_most_1_in_draws_without_replacement(population):
+def test_the_expected_wealth_is_at_most_1_in_draws_without_replacement(population):
     """Over all samples of 3 of 6 values; the mean is that of the 6."""
     wealth = [
         np.exp(log_e_value(*np.unique(sample, return_counts=True), 0.0, float(np.mean(population))))
