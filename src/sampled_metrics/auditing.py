@@ -199,10 +199,10 @@ def _items(
 def _by_popularity(item: pd.Series, owned: pd.Series) -> IntArray:
     """The places of items if those with most owners come first, and then all others, from 0."""
     items, counts = np.unique(owned, return_counts=True)
-    place = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
+    rank = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
     index = np.searchsorted(items, item)  # owned items with a lower number
     is_owned = np.isin(item, items)
-    return np.where(is_owned, np.append(place, 0)[index], items.size + item - index)
+    return np.where(is_owned, np.append(rank, 0)[index], items.size + item - index)
 
 
 def _tables(negatives: Any, positives: Any, n_items: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -141,10 +141,10 @@ def _log(
 
 def _one(source: Any, name: str) -> pd.DataFrame:
     """The log of one recommender, under a name that says which version it is."""
-    frame, place = loaded(source, f"the {name} log")
+    frame, origin = loaded(source, f"the {name} log")
     columns = [column for column in frame.columns if meaning(column) == "recommender"]
     for column in columns:
         if frame[column].nunique() > 1:
             several = ", ".join(map(str, frame[column].unique()[:5]))
-            raise ValueError(f"{place} must have one recommender, got {several}")
+            raise ValueError(f"{origin} must have one recommender, got {several}")
     return frame.drop(columns=columns).assign(recommender=name)

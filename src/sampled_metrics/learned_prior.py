@@ -174,12 +174,12 @@ def natural_spline(z: FloatArray) -> FloatArray:
     system += np.diag(gaps[1:-1] / 6.0, 1) + np.diag(gaps[1:-1] / 6.0, -1)
     bends = np.zeros_like(eye)  # second derivatives at the knots; 0 at both ends
     bends[1:-1] = np.linalg.solve(system, np.diff(slopes, axis=0))
-    place = np.clip(np.searchsorted(knots, z, side="right") - 1, 0, gaps.size - 1)
-    gap = gaps[place][:, np.newaxis]
-    upper = (z - knots[place])[:, np.newaxis] / gap
+    segment = np.clip(np.searchsorted(knots, z, side="right") - 1, 0, gaps.size - 1)
+    gap = gaps[segment][:, np.newaxis]
+    upper = (z - knots[segment])[:, np.newaxis] / gap
     lower = 1.0 - upper
-    bent = (lower**3 - lower) * bends[place] + (upper**3 - upper) * bends[place + 1]
-    return np.asarray(lower * eye[place] + upper * eye[place + 1] + bent * gap**2 / 6.0)
+    bent = (lower**3 - lower) * bends[segment] + (upper**3 - upper) * bends[segment + 1]
+    return np.asarray(lower * eye[segment] + upper * eye[segment + 1] + bent * gap**2 / 6.0)
 
 
 # --- counts of sampled ranks ----------------------------------------------------------------------

@@ -398,5 +398,5 @@ def _distribution(
     if array.ndim != 1 or not array.size:
         raise ValueError(f"{name} must be a list of ranks, got shape {array.shape}")
     user_ranks = integers(array, f"ranks of {name}", 1, n_items)
-    ranks, places, counts = np.unique(user_ranks, return_inverse=True, return_counts=True)
-    return ranks, counts / user_ranks.size, places
+    ranks, inverse, counts = np.unique(user_ranks, return_inverse=True, return_counts=True)
+    return ranks, counts / user_ranks.size, inverse

@@ -222,9 +222,9 @@ def drawing_p_value(sizes: FloatArray, order: IntArray) -> float:
     inequality holds for the mean over the draws (hoeffding1963).
     """
     distinct, counts = tally(sizes[sizes > 0])
-    place = np.searchsorted(distinct, sizes[order])
+    index = np.searchsorted(distinct, sizes[order])
     drawn = np.zeros((order.size, distinct.size))
-    drawn[np.arange(order.size), place] = 1.0
+    drawn[np.arange(order.size), index] = 1.0
     open_sizes = distinct * (counts - np.cumsum(drawn, axis=0) + drawn)
     below = np.cumsum(open_sizes, axis=1) - 0.5 * open_sizes
     shares = (below * drawn).sum(axis=1) / open_sizes.sum(axis=1)

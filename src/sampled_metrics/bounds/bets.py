@@ -240,7 +240,7 @@ class Building:
         # One distribution for each bet and part.
         self.pmf = [np.tile(guess, (len(signs), 1)) for guess in pmfs]
         self.costs = [
-            part.counted * self._metric(generators, *part.place)
+            part.counted * self._metric(generators, *part.numbers)
             for generators, part in zip(self.generators, parts.parts, strict=True)
         ]
         in_part = parts.part >= 0
@@ -254,10 +254,10 @@ class Building:
         above = np.minimum(above, items - relevant)
         return np.asarray(self.partition.metric.term(above + j, j, relevant, items))
 
-    def _metric(self, generators: Generators, *place: int) -> FloatArray:
+    def _metric(self, generators: Generators, *numbers: int) -> FloatArray:
         """The metric of each generator."""
-        top_terms = self._term(np.arange(max(generators.top, 1)), *place)
-        return generators.metric(top_terms, self._term(generators.last, *place))
+        top_terms = self._term(np.arange(max(generators.top, 1)), *numbers)
+        return generators.metric(top_terms, self._term(generators.last, *numbers))
 
     def slopes(self) -> FloatArray:
         """The slopes at which a bet on a true guess grows just as fast as is needed.
@@ -269,7 +269,7 @@ class Building:
         metric, steepness = np.zeros((2, self.sign.size))
         by_part = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
         for part, generators, share, pmfs in by_part:
-            terms = part.counted * self._term(generators.last, *part.place)
+            terms = part.counted * self._term(generators.last, *part.numbers)
             expected = generators.expected(terms)
             metric += share * (pmfs @ expected)
             steepness += share * (pmfs @ expected) * terms.max() / max(expected[0], 1e-12)

@@ -108,9 +108,9 @@ class Generators:
         if new.size:
             if (evaluated.size + new.size) * rows.shape[1] > _KEPT:
                 return self.rows(above)
-            places = np.searchsorted(evaluated, new)
-            rows = np.insert(rows, places, self.rows(new), axis=0)
-            evaluated = np.insert(evaluated, places, new)
+            indices = np.searchsorted(evaluated, new)
+            rows = np.insert(rows, indices, self.rows(new), axis=0)
+            evaluated = np.insert(evaluated, indices, new)
             self._between = evaluated, rows
         return np.asarray(rows[np.searchsorted(evaluated, above)])
 

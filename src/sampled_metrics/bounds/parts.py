@@ -72,7 +72,7 @@ class Part:
     counted: int
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def numbers(self) -> tuple[int, int, int]:
         """Position and n_relevant of most users, and the largest catalogue size."""
         return self.position, self.relevant, self.pool + self.relevant
 

@@ -204,26 +204,26 @@ def values(
     By default gamma is that of the least squared bias plus variance of a mean over `n_queries`
     relevant documents, at the prior.
     """
-    places = np.unique(positions)
+    distinct = np.unique(positions)
     n_rows = 1 + 2 * len(PENALTIES)
     if metric.linear:  # exactly unbiased
         x = np.arange(n_sampled + 1)
-        row = metric.unscaled(places[:, np.newaxis] + x * (n_others / n_sampled))
-        return CorpusValues(places, np.stack([row] * n_rows), np.zeros((n_rows, places.size)))
+        row = metric.unscaled(distinct[:, np.newaxis] + x * (n_others / n_sampled))
+        return CorpusValues(distinct, np.stack([row] * n_rows), np.zeros((n_rows, distinct.size)))
     draws = sampling(n_others, n_sampled, metric.cutoff)
-    rows = np.zeros((n_rows, places.size, draws.largest + 1))
-    variances = np.zeros((n_rows, places.size))
-    is_counted = places <= (metric.cutoff or np.inf)
+    rows = np.zeros((n_rows, distinct.size, draws.largest + 1))
+    variances = np.zeros((n_rows, distinct.size))
+    is_counted = distinct <= (metric.cutoff or np.inf)
     if gamma is None:
         gamma = _gamma(metric, n_others, n_sampled, steepness, n_queries)
     # 1 / (k + b) is nearly the same for near positions; what is cut at a rank is not.
-    firsts = _firsts(int(places[-1]), 1.5 if metric.cutoff is None else 1.15)
+    firsts = _firsts(int(distinct[-1]), 1.5 if metric.cutoff is None else 1.15)
     for first, after in pairwise(firsts):
-        of_class = np.flatnonzero(is_counted & (places >= first) & (places < after))
+        of_class = np.flatnonzero(is_counted & (distinct >= first) & (distinct < after))
         if not of_class.size:
             continue
         prior = draws.prior(first, steepness)
-        targets = metric.unscaled(draws.nodes[:, np.newaxis] + places[of_class])
+        targets = metric.unscaled(draws.nodes[:, np.newaxis] + distinct[of_class])
         middle = draws.fitted(targets, prior, gamma)
         # The metric falls with the rank: the first position bounds the class, as does the last.
         ends = _ends(metric, n_others, n_sampled, first, after - 1, steepness)
@@ -231,7 +231,7 @@ def values(
         rows[1:, of_class] = ends[:, np.newaxis, draws.bins]
         variances[0, of_class] = draws.variances(middle, prior)
         variances[1:, of_class] = draws.variances(ends, prior)[:, np.newaxis]
-    return CorpusValues(places, rows, variances)
+    return CorpusValues(distinct, rows, variances)
 
 
 @lru_cache(maxsize=4096)

@@ -218,7 +218,7 @@ def _steepness(log: SubCorpus, metric: Metric, by_query: list[list[Order]]) -> f
     )
     is_counted = (weight > 0) & (position <= (metric.cutoff or np.inf))
     weight, position, count = weight[is_counted], position[is_counted], count[is_counted]
-    groups = [np.flatnonzero(position == place) for place in np.unique(position)]
+    groups = [np.flatnonzero(position == value) for value in np.unique(position)]
 
     def fit(steepness: float) -> float:
         return sum(
@@ -233,9 +233,9 @@ def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatAr
     """Factors of the relevant documents' functions of the rank, and what is added to their sum."""
     if not metric.linear:
         return factors(metric, gain), 0.0
-    pool = n_documents - gain.size  # AUC: 1 - (rank - place) / pool, averaged
-    place = np.arange(1, gain.size + 1)
-    return np.full(gain.size, 1.0 / (pool * gain.size)), float(1.0 + place.mean() / pool)
+    pool = n_documents - gain.size  # AUC: 1 - (rank - order) / pool, averaged
+    order = np.arange(1, gain.size + 1)
+    return np.full(gain.size, 1.0 / (pool * gain.size)), float(1.0 + order.mean() / pool)
 
 
 def _reported(log: SubCorpus, metric: Metric, query: int, orders: list[Order]) -> float:

@@ -122,10 +122,10 @@ def record(metric_name: str, n_negatives: int) -> Record:
     """
     fitted = _stored()["metrics"][metric_name]
     calibrated = fitted["by_negatives"]
-    place = bisect_left([part["negatives"][1] for part in calibrated], n_negatives)
-    parts = calibrated[place : place + 1]
+    index = bisect_left([part["negatives"][1] for part in calibrated], n_negatives)
+    parts = calibrated[index : index + 1]
     if not parts or n_negatives < parts[0]["negatives"][0]:
-        parts = calibrated[max(place - 1, 0) : place + 1]
+        parts = calibrated[max(index - 1, 0) : index + 1]
 
     def largest(key: str) -> float:
         return max(np.inf if part[key] is None else float(part[key]) for part in parts)

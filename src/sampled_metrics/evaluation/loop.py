@@ -443,7 +443,7 @@ def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
 
 def table_of_ranks(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Rows of a log from a long table, and notes on the columns that have other names."""
-    frame, place = loaded(source, "scores")
+    frame, origin = loaded(source, "scores")
     keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}
     present = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
     renamed = {name: key for name, key in keys.items() if key and key not in present}
@@ -454,9 +454,9 @@ def table_of_ranks(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, t
     if "score" in frame.columns:
         frame = from_scores(frame)
     if first_rank is not None:
-        require_columns(frame, ["rank"], place)
+        require_columns(frame, ["rank"], origin)
         first = integer(first_rank, "first_rank", 0, 1)
-        frame = frame.assign(rank=whole_numbers(frame, "rank", first, place) + 1 - first)
+        frame = frame.assign(rank=whole_numbers(frame, "rank", first, origin) + 1 - first)
     return frame, notes
 
 

@@ -193,7 +193,7 @@ def _hint(absent: list[str], names: list[Any]) -> str:
     return f" (is it {as_written(matches[0])}?)" if matches and matches[0] not in INPUT else ""
 
 
-class Place(str):
+class Location(str):
     """A source's name that also knows the first row of each file, to locate rows in errors.
 
     `rows` are the row numbers of a part of the table; None if all rows are in memory.
@@ -204,10 +204,10 @@ class Place(str):
 
     def __new__(
         cls, name: str, starts: Sequence[tuple[str, int]], rows: Sequence[int] | None = None
-    ) -> Place:
-        place = super().__new__(cls, name)
-        place.starts, place.rows = list(starts), rows
-        return place
+    ) -> Location:
+        location = super().__new__(cls, name)
+        location.starts, location.rows = list(starts), rows
+        return location
 
 
 #: Maps a mask of bad rows to the first bad row and the words that locate it.
@@ -216,7 +216,7 @@ Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 def line(source: str, row: int) -> str:
     """Locate a row for an error message; rows count from 1, without the header."""
-    if isinstance(source, Place):
+    if isinstance(source, Location):
         row = row if source.rows is None else source.rows[row]
         source, first = [(name, first) for name, first in source.starts if first <= row][-1]
         row -= first
@@ -238,8 +238,8 @@ def refuse_first(
 ) -> None:
     """Raise ValueError for the first bad row, if any, and say where it is."""
     if np.any(is_invalid):
-        row, place = (locator(source) if isinstance(source, str) else source)(is_invalid)
-        raise ValueError(f"{sentence(row)} in {place}{hint}")
+        row, words = (locator(source) if isinstance(source, str) else source)(is_invalid)
+        raise ValueError(f"{sentence(row)} in {words}{hint}")
 
 
 def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:

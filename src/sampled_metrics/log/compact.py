@@ -89,18 +89,18 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
     code: NDArray[Any] = np.zeros(size, dtype=np.int32)
     small = math.prod(spans) <= 1 << 16
     for column_index in varying:
-        places = columns[column_index] - lows[column_index]
+        offsets = columns[column_index] - lows[column_index]
         if n_kinds * spans[column_index] >= 2**62:
-            (code, distinct_codes), (places, distinct_places) = map(_factorized, (code, places))
-            n_kinds, spans[column_index] = distinct_codes.size, distinct_places.size
-        places = places.astype(np.int32 if small else np.int64, copy=False)
-        code = places if n_kinds == 1 else code * places.dtype.type(spans[column_index]) + places
+            (code, distinct_codes), (offsets, distinct_offsets) = map(_factorized, (code, offsets))
+            n_kinds, spans[column_index] = distinct_codes.size, distinct_offsets.size
+        offsets = offsets.astype(np.int32 if small else np.int64, copy=False)
+        code = offsets if n_kinds == 1 else code * offsets.dtype.type(spans[column_index]) + offsets
         n_kinds *= spans[column_index]
     if small:  # a table of all combinations avoids sorting
         is_present = np.bincount(code, minlength=math.prod(spans)) > 0
-        kind_places = np.unravel_index(np.flatnonzero(is_present), spans)
+        kind_offsets = np.unravel_index(np.flatnonzero(is_present), spans)
         kind_columns = [
-            place.astype(np.int64) + low for place, low in zip(kind_places, lows, strict=True)
+            offset.astype(np.int64) + low for offset, low in zip(kind_offsets, lows, strict=True)
         ]
         kind = code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[code]
         return kind, kind_columns
@@ -389,8 +389,8 @@ class Log:
                 values, counts = tallied(self._joint_codes(np.int64, names))
                 combinations = values.astype(np.int64)
             has_rows = combinations > 0  # code 0: users with rows under other recommenders only
-            places = [n_codes**place for place in reversed(range(len(names)))]
-            kinds = [combinations[has_rows] // place % n_codes for place in places]
+            powers = [n_codes**i for i in reversed(range(len(names)))]
+            kinds = [combinations[has_rows] // power % n_codes for power in powers]
             self._joint[names] = kinds, counts[has_rows].astype(np.int64)
         return self._joint[names]
 

@@ -53,9 +53,9 @@ def selected(log: Log, is_chosen: NDArray[np.bool_]) -> Log:
         sizes = [size[is_chosen] for size in log.sizes]
     codes = [code[chosen] for code, chosen in zip(log.codes, rows, strict=True)]
     if sizes is not None and max(int(size.max(initial=0)) for size in sizes) <= 1:
-        places = [np.where(size > 0, size.cumsum(dtype=np.int64) - 1, -1) for size in sizes]
+        indices = [np.where(size > 0, size.cumsum(dtype=np.int64) - 1, -1) for size in sizes]
         codes = [
-            np.append(code, code.dtype.type(0))[i] for code, i in zip(codes, places, strict=True)
+            np.append(code, code.dtype.type(0))[i] for code, i in zip(codes, indices, strict=True)
         ]
         sizes = None
     is_present = np.zeros(log.kinds["position"].size + 1, dtype=bool)

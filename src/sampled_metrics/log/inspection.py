@@ -63,9 +63,9 @@ def _overlap(list_index: IntArray, item: IntArray, n_items: int) -> tuple[NDArra
         compared = first_lists[group]
         rows = np.flatnonzero(compared[list_index] != list_index)
         keys = first_key[compared[list_index[rows]]] + code[rows]
-        places = np.minimum(np.searchsorted(list_keys, keys), list_keys.size - 1)
+        nearest = np.minimum(np.searchsorted(list_keys, keys), list_keys.size - 1)
         common = np.bincount(
-            list_index[rows], list_keys[places] == keys, minlength=sizes.size
+            list_index[rows], list_keys[nearest] == keys, minlength=sizes.size
         ).astype(np.int64)
         largest = np.maximum(largest, common)
     is_alike = (largest >= _OVERLAP * sizes) & (sizes >= _LONG)

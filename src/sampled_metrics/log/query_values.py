@@ -300,11 +300,11 @@ def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
     names = [*source.columns] if hasattr(source, "columns") else _columns_of(source)
     if not _may_be_values(names, {metric.name for metric in metrics}):
         return None
-    frame, place = loaded(source, "the table")
+    frame, origin = loaded(source, "the table")
     roles = _roles(names)
-    tables = _tables(frame.rename(columns=roles), metrics, place)
+    tables = _tables(frame.rename(columns=roles), metrics, origin)
     has_datasets = "dataset" in roles.values()
-    return None if _are_counts(tables) else _of_tables(tables, has_datasets, place)
+    return None if _are_counts(tables) else _of_tables(tables, has_datasets, origin)
 
 
 def _may_be_values(names: Sequence[Any], requested: set[str]) -> bool:
@@ -326,17 +326,17 @@ def _metrics_of(names: Iterable[Any], requested: set[str]) -> dict[str, Any]:
 
 
 def _tables(
-    frame: pd.DataFrame, metrics: Sequence[Metric], place: str
+    frame: pd.DataFrame, metrics: Sequence[Metric], origin: str
 ) -> Mapping[str, pd.DataFrame]:
     """A table of queries by systems for each metric."""
     key = [name for name in ("dataset", "query") if name in frame]
     requested = {metric.name for metric in metrics}
     if _LONG & {str(name).lower() for name in frame}:
-        return _of_long(frame, key, place, requested)
+        return _of_long(frame, key, origin, requested)
     by_metric = _metrics_of(frame.columns, requested)
     if requested & {*by_metric}:
-        return {name: _by_system(frame, key, column, place) for name, column in by_metric.items()}
-    _refuse_twice(frame, key, place)
+        return {name: _by_system(frame, key, column, origin) for name, column in by_metric.items()}
+    _refuse_twice(frame, key, origin)
     return {"": frame.set_index(key).select_dtypes("number")}
 
 
@@ -357,7 +357,7 @@ def _are_counts(tables: Mapping[str, pd.DataFrame]) -> bool:
 
 
 def _of_long(
-    frame: pd.DataFrame, key: list[str], place: str, requested: set[str]
+    frame: pd.DataFrame, key: list[str], origin: str, requested: set[str]
 ) -> dict[str, pd.DataFrame]:
     """A table of queries by systems for each metric that a column names."""
     column, value = (
@@ -365,15 +365,15 @@ def _of_long(
         for choices in (_LONG, {"value", "score"})
     )
     if value is None:
-        raise ValueError(f"{place} must have a column value, got {listed(frame.columns)}")
+        raise ValueError(f"{origin} must have a column value, got {listed(frame.columns)}")
     metric_names = frame[column].map(partial(_metric_name, requested=requested))
     if requested - {*metric_names}:
         raise ValueError(
-            f"metric must be one of {place}, got {', '.join(sorted(requested - {*metric_names}))} "
+            f"metric must be one of {origin}, got {', '.join(sorted(requested - {*metric_names}))} "
             f"and there {listed(frame[column].unique())}"
         )
     return {
-        name: _by_system(frame[metric_names == name], key, value, place)
+        name: _by_system(frame[metric_names == name], key, value, origin)
         for name in metric_names.dropna().unique()
     }
 
@@ -397,15 +397,15 @@ def _metric_name(name: object, requested: set[str]) -> str | None:
         return None
 
 
-def _by_system(frame: pd.DataFrame, key: list[str], value: Any, place: str) -> pd.DataFrame:
+def _by_system(frame: pd.DataFrame, key: list[str], value: Any, origin: str) -> pd.DataFrame:
     """Queries by systems."""
     rows = frame if "system" in frame else frame.assign(system="system")
-    _refuse_twice(rows, [*key, "system"], place)
+    _refuse_twice(rows, [*key, "system"], origin)
     values: pd.DataFrame = rows.set_index([*key, "system"])[value].unstack(sort=False)
     return values
 
 
-def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: str) -> QueryValues:
+def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, origin: str) -> QueryValues:
     """Checked values of the queries that have all of them."""
     import pandas as pd
 
@@ -414,7 +414,8 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: st
     complete = joint[is_complete]
     if len(complete) < 2:
         raise ValueError(
-            f"{place} must have 2 queries or more with a value of every system, got {len(complete)}"
+            f"{origin} must have 2 queries or more with a value of every system, got "
+            f"{len(complete)}"
         )
     numbers = complete.to_numpy(dtype=float)
     outside = (numbers < 0) | (numbers > 1) | ~np.isfinite(numbers)
@@ -422,7 +423,7 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: st
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"values must be in [0, 1], got {as_written(float(numbers[row, column]))} of "
-            f"{shortened(str(complete.columns[column][1]))} in {place}"
+            f"{shortened(str(complete.columns[column][1]))} in {origin}"
         )
     notes = _left_out(len(complete), int((~is_complete).sum()), "have a value of every system")
     codes, names = None, tuple[str, ...]()
@@ -441,9 +442,9 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, place: st
     )
 
 
-def _refuse_twice(frame: pd.DataFrame, key: list[str], place: str) -> None:
+def _refuse_twice(frame: pd.DataFrame, key: list[str], origin: str) -> None:
     is_twice = frame.duplicated(key)
     if is_twice.any():
         row = frame.loc[is_twice, key].iloc[0]
         label = ", ".join(f"{name} {shortened(str(row[name]))}" for name in key)
-        raise ValueError(f"{place} must have one row for each {', '.join(key)}, got {label} twice")
+        raise ValueError(f"{origin} must have one row for each {', '.join(key)}, got {label} twice")

@@ -291,7 +291,7 @@ def _of_table(
     meanings = [meaning(column) for column in table.columns]
     is_special |= "exact_rank" in meanings or without_negatives(meanings)
     if is_special or anchors is not None:
-        return _of_frame(table.frame(), table.place, sizes, replacement, by, anchors)
+        return _of_frame(table.frame(), table.location, sizes, replacement, by, anchors)
     if replacement is None:
         raise ValueError(_REPLACEMENT_MISSING)
     names = _checked_names(table.columns, table.name, by)
@@ -300,7 +300,7 @@ def _of_table(
     log = scan.log()
     if log is None:
         frame = table.frame().set_axis(names, axis=1)
-        return _grouped(frame, table.place, sizes, replacement, by, None)
+        return _grouped(frame, table.location, sizes, replacement, by, None)
     warn_of_instances(names, table.name, log)
     return _with(groups, log)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
+from .columns import INPUT, Location, check_pooling, key_of, locator, size_option
 from .compact import OPTIONAL, Builder, Log
 from .groups import groups_of
 from .row_checks import (
@@ -103,13 +103,13 @@ class Scan:
     def groups(self, by: str) -> pd.Series:
         """The group of each user by a column."""
         columns = [name for name in self.names if name in ("user", by)]
-        places = ", ".join(f"c{self.names.index(name)}" for name in columns)
+        selected = ", ".join(f"c{self.names.index(name)}" for name in columns)
         rows = self.table.query(
-            f"SELECT {places}, min(row) AS row FROM (SELECT *, row_number() OVER () - 1 AS row "
+            f"SELECT {selected}, min(row) AS row FROM (SELECT *, row_number() OVER () - 1 AS row "
             "FROM log) GROUP BY ALL ORDER BY row"
         ).df()
-        place = Place(self.table.name, self.table.place.starts, rows.pop("row").tolist())
-        return groups_of(self.table.named(rows).set_axis(columns, axis=1), by, place)
+        location = Location(self.table.name, self.table.location.starts, rows.pop("row").tolist())
+        return groups_of(self.table.named(rows).set_axis(columns, axis=1), by, location)
 
     def _codes(self) -> _Codes | None:
         """How rows become codes; None if a value is missing, blank or out of range."""
@@ -158,16 +158,16 @@ class Scan:
 
         `unique`: each user has one row, so that its counts can be checked against n_negatives too.
         """
-        n_read, ones, starts = 0, np.ones(1, dtype=np.int64), self.table.place.starts
+        n_read, ones, starts = 0, np.ones(1, dtype=np.int64), self.table.location.starts
         for part in self.table.chunks("SELECT * FROM log"):
             frame = self.table.named(part.reset_index(drop=True)).set_axis(self.names, axis=1)
             rows = range(n_read, n_read + len(frame))
-            place = Place(self.table.name, starts, rows)
-            columns, _ = checked_columns(frame, place, self.sizes)
+            location = Location(self.table.name, starts, rows)
+            columns, _ = checked_columns(frame, location, self.sizes)
             if unique:
                 if "rank" in columns:
                     columns |= {"n_better": columns["rank"] - 1, "n_tied": ones - 1}
-                check_ranges(columns, ones, ones, self.replacement, len(frame), locator(place))
+                check_ranges(columns, ones, ones, self.replacement, len(frame), locator(location))
             n_read += len(frame)
 
     def _recommenders(self, n_rows: int) -> _Recommenders:
@@ -178,8 +178,8 @@ class Scan:
         rows = self.table.query(f"SELECT DISTINCT {column} FROM log").fetchall()
         names = sorted(name for (name,) in rows)
         order: dict[int, None] = {}
-        place = f"SELECT list_position(?, {column})::USMALLINT AS k FROM log"
-        for part in self.table.arrays(place, [names], n_rows):
+        statement = f"SELECT list_position(?, {column})::USMALLINT AS k FROM log"
+        for part in self.table.arrays(statement, [names], n_rows):
             numbers, first = np.unique(part["k"], return_index=True)
             order |= dict.fromkeys(numbers[np.argsort(first)].tolist())
             if len(order) == len(names):
@@ -196,11 +196,11 @@ class Scan:
                 return _Users(range(first, last + 1), f"({column}::BIGINT - {first})", "")
         self.table.keep(
             "users",
-            "SELECT label, row_number() OVER (ORDER BY label) - 1 AS place "
+            "SELECT label, row_number() OVER (ORDER BY label) - 1 AS code "
             f"FROM (SELECT DISTINCT {column} AS label FROM log)",
         )
-        labels = self.table.query("SELECT label FROM users ORDER BY place").fetchnumpy()["label"]
-        return _Users(np.asarray(labels), "users.place", f"JOIN users ON {column} = users.label")
+        labels = self.table.query("SELECT label FROM users ORDER BY code").fetchnumpy()["label"]
+        return _Users(np.asarray(labels), "users.code", f"JOIN users ON {column} = users.label")
 
     def _blocks(
         self, codes: _Codes, extra_sql: str = "", order: str = ""
@@ -288,9 +288,9 @@ class Scan:
             sql += f" AND {self.at['recommender']}::VARCHAR = ?"
             parameters.append(recommender)
         rows = self.table.query(f"SELECT * {sql} ORDER BY row", parameters).df()
-        place = Place(self.table.name, self.table.place.starts, rows.pop("row").tolist())
+        location = Location(self.table.name, self.table.location.starts, rows.pop("row").tolist())
         frame = self.table.named(rows).set_axis(self.names, axis=1)
-        log_of_frame(frame, place, self.sizes, self.replacement)
+        log_of_frame(frame, location, self.sizes, self.replacement)
 
     def _check_pooling(self) -> None:
         """Refuse an unknown column that separates the rows of a user, judged from some users."""

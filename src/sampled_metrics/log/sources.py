@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import as_written, shortened, unimported
-from .columns import Place, listed, meaning
+from .columns import Location, listed, meaning
 from .compact import OPTIONAL
 from .formats import copied, is_json, json_reader
 
@@ -148,11 +148,11 @@ class Table:
             file_columns = names[: len(names) - len(keys)]
             # If in order, two columns with one name match by position.
             in_order = file_columns == columns[: len(file_columns)]
-            places = {
+            number = {
                 i if in_order else columns.index(column): i for i, column in enumerate(file_columns)
             }
             values = [
-                f"k{places[i]}::{sql_type} AS c{i}" if i in places else f"?::VARCHAR AS c{i}"
+                f"k{number[i]}::{sql_type} AS c{i}" if i in number else f"?::VARCHAR AS c{i}"
                 for i, sql_type in enumerate(types)
             ]
             alias = ", ".join(f"k{i}" for i in range(len(file_columns)))
@@ -209,7 +209,7 @@ class Table:
         return frame.set_axis([self.columns[number] for number in numbers], axis=1)
 
     @cached_property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """The files and the first row of each, to locate errors."""
         starts, rows = [], 0
         for part in self._parts:
@@ -218,7 +218,7 @@ class Table:
                 f"SELECT count(*) FROM {part.reader}", [[str(part.copy)]]
             ).fetchall()
             rows += n_rows
-        return Place(self.name, starts or [(self.name, 0)])
+        return Location(self.name, starts or [(self.name, 0)])
 
 
 def _import_duckdb() -> Any:
@@ -493,7 +493,7 @@ def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
         )
         raise ValueError(f"{argument} must be a file or a data frame, got {kind}{hint}")
     with paths.opened() as table:
-        return table.frame(), table.place if len(paths.paths) > 1 else paths.name
+        return table.frame(), table.location if len(paths.paths) > 1 else paths.name
 
 
 def _of_spark(frame: Any) -> pd.DataFrame:

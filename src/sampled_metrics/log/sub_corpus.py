@@ -104,8 +104,8 @@ def sub_corpus(
     codes, documents = pd.factorize(rows["document"])
     size, *larger = _corpus_sizes(corpus_size, len(documents), source)
     queries = pd.unique(rows["query"])
-    place_of = dict(zip(map(str, documents), range(len(documents)), strict=True))
-    own_id = np.array([place_of.get(str(query), -1) for query in queries])
+    code_of = dict(zip(map(str, documents), range(len(documents)), strict=True))
+    own_id = np.array([code_of.get(str(query), -1) for query in queries])
     own_id = own_id if queries_are_documents else np.full_like(own_id, -1)
     _check_lists(rows.assign(document=codes), [size, *larger], own_id, documents, source)
     _check_answered(queries, relevant, source)
@@ -266,18 +266,18 @@ def _gains(
     """For each query its relevant documents, as codes, and their relevance."""
     import pandas as pd
 
-    places = documents.get_indexer(pd.Index(relevant["document"]))
-    if (places < 0).any():
-        row = relevant.iloc[int(np.argmax(places < 0))]
+    codes = documents.get_indexer(pd.Index(relevant["document"]))
+    if (codes < 0).any():
+        row = relevant.iloc[int(np.argmax(codes < 0))]
         raise ValueError(
             f"{source} must rank every relevant document, got none of document "
-            f"{_name(row['document'])} of query {_name(row['query'])} ({(places < 0).sum()} of "
-            f"{len(places)} are missing): keep them all in the sub-corpus and score each; without "
+            f"{_name(row['document'])} of query {_name(row['query'])} ({(codes < 0).sum()} of "
+            f"{len(codes)} are missing): keep them all in the sub-corpus and score each; without "
             "their judgements instead, the value is neither a bound nor an estimate"
         )
     rel = relevant["rel"].to_numpy(float)
     rows = relevant.groupby("query", sort=False, observed=True).indices
-    return {query: (places[index], rel[index]) for query, index in rows.items()}
+    return {query: (codes[index], rel[index]) for query, index in rows.items()}
 
 
 def _scores(
@@ -325,7 +325,7 @@ def _orders(
     The query itself, with the code `own_id` unless that is -1, is no candidate and comes last.
     """
     is_own = np.arange(scores.size) == own_id
-    is_tied = any((scores == scores[place]).sum() > 1 for place in relevant)
+    is_tied = any((scores == scores[code]).sum() > 1 for code in relevant)
     # Rotated keys: in the orders together each document takes its turn at all places of a tie.
     key = np.random.default_rng(seed).random(scores.size) if is_tied else np.zeros(scores.size)
     n_orders, orders = N_ORDERS if is_tied else 1, []

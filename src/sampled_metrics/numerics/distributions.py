@@ -202,17 +202,17 @@ def _relative(
     return np.asarray(largest)
 
 
-def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
-    """Total weight at each place, an item's weight shared equally among the places of its ties."""
+def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, n_ranks: int) -> FloatArray:
+    """Total weight at each rank, an item's weight shared equally among the ranks of its ties."""
     shares = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
 
     def sums(weights: FloatArray | None) -> NDArray[Any]:
         first, beyond = as_intp(better), as_intp(better + tied + 1)
-        added = np.bincount(first, weights, places + 1)
-        return np.cumsum(added - np.bincount(beyond, weights, places + 1))[:-1]
+        added = np.bincount(first, weights, n_ranks + 1)
+        return np.cumsum(added - np.bincount(beyond, weights, n_ranks + 1))[:-1]
 
     # Rounding leaves a trace of what was added and taken away again. A fit to it takes minutes, so
-    # places without an item get 0.
+    # ranks without an item get 0.
     return np.asarray(np.where(sums(None) > 0, np.maximum(sums(shares), 0.0), 0.0))
 
 

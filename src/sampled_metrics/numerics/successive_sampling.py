@@ -22,14 +22,14 @@ _BLOCK = 1 << 23
 _RARE = -44.0
 
 
-def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Distribution of the number of items above each place among m drawn successively.
+def successive(weights: FloatArray, indices: IntArray, m: int) -> FloatArray:
+    """Distribution of the number of items above each index among m drawn successively.
 
-    `weights` (n,) are in the order of the ranking, the item at the place itself is not drawn. Shape
-    (places, m + 1); relative error below 1e-11 where the probability is not negligible.
+    `weights` (n,) are in the order of the ranking, the item at the index itself is not drawn. Shape
+    (indices, m + 1); relative error below 1e-11 where the probability is not negligible.
     """
-    pmf = np.empty((places.size, m + 1))
-    for part, _, spread in _spread(weights, places, m):
+    pmf = np.empty((indices.size, m + 1))
+    for part, _, spread in _spread(weights, indices, m):
         pmf[part] = spread.sum(axis=1)
     return pmf
 
@@ -37,7 +37,7 @@ def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 def drawn_first(weights: FloatArray, m: int) -> FloatArray:
     """Inclusion probability of each item among m drawn without replacement.
 
-    Items of equal weight share it; each distinct weight costs one place of :func:`successive`.
+    Items of equal weight share it; each distinct weight costs one index of :func:`successive`.
     """
     if m >= np.count_nonzero(weights):
         return np.asarray((weights > 0).astype(float))
@@ -52,15 +52,15 @@ def drawn_first(weights: FloatArray, m: int) -> FloatArray:
 
 
 def _spread(
-    weights: FloatArray, places: IntArray, m: int
+    weights: FloatArray, indices: IntArray, m: int
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Yields, for blocks of places, times and joint probabilities (places, times, m + 1).
+    """Yields, for blocks of indices, times and joint probabilities (indices, times, m + 1).
 
     Jointly: the m-th arrival among the other items is about then, and so many of the first m are
     above.
     """
     weights = weights / weights.max()
-    without = np.delete(weights, places[np.argmax(weights[places])])
+    without = np.delete(weights, indices[np.argmax(weights[indices])])
     if m > np.count_nonzero(without):
         raise ValueError(
             f"weights must have {m} items above 0 besides the relevant one to draw {m} "
@@ -72,17 +72,17 @@ def _spread(
     logs = np.arange(low, high + step, step)
     times, mass = np.exp(logs), step * np.exp(logs)
     length = max(1, _BLOCK // (4 * times.size * (m + 1)))
-    for start in range(0, places.size, length):
+    for start in range(0, indices.size, length):
         part = slice(start, start + length)
-        above = _swept(weights, places[part], times, m)
-        below = _swept(weights[::-1], weights.size - 1 - places[part], times, m)
-        spread = np.zeros((places[part].size, times.size, m + 1))
-        for place_index, ((above_pmf, above_rate), (below_pmf, below_rate)) in enumerate(
+        above = _swept(weights, indices[part], times, m)
+        below = _swept(weights[::-1], weights.size - 1 - indices[part], times, m)
+        spread = np.zeros((indices[part].size, times.size, m + 1))
+        for row, ((above_pmf, above_rate), (below_pmf, below_rate)) in enumerate(
             zip(above, below, strict=True)
         ):
             # The m-th arrival is above, or it is not; arrays are (count, time).
-            spread[place_index, :, 1:] += (above_rate[:-1] * below_pmf[:-1][::-1]).T
-            spread[place_index, :, :-1] += (above_pmf[:-1] * below_rate[:-1][::-1]).T
+            spread[row, :, 1:] += (above_rate[:-1] * below_pmf[:-1][::-1]).T
+            spread[row, :, :-1] += (above_pmf[:-1] * below_rate[:-1][::-1]).T
         spread *= mass[:, np.newaxis]
         yield part, times, spread
 
@@ -113,16 +113,16 @@ def _edge(weights: FloatArray, m: int, early: bool) -> float:
 
 
 def _swept(
-    weights: FloatArray, places: IntArray, times: FloatArray, m: int
+    weights: FloatArray, indices: IntArray, times: FloatArray, m: int
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Distribution of arrivals before each place, and density of the next; (m + 1, times)."""
+    """Distribution of arrivals before each index, and density of the next; (m + 1, times)."""
     pmf, rate = np.zeros((m + 1, times.size)), np.zeros((m + 1, times.size))
     pmf[0] = 1.0
-    swept_by_place: dict[int, tuple[FloatArray, FloatArray]] = {}
-    place_set = set(places.tolist())
-    for i in range(int(places.max()) + 1):
-        if i in place_set:
-            swept_by_place[i] = pmf.copy(), rate.copy()
+    swept_by_index: dict[int, tuple[FloatArray, FloatArray]] = {}
+    index_set = set(indices.tolist())
+    for i in range(int(indices.max()) + 1):
+        if i in index_set:
+            swept_by_index[i] = pmf.copy(), rate.copy()
         weight = weights[i]
         if weight == 0:
             continue
@@ -135,7 +135,7 @@ def _swept(
         moved = pmf[:-1] * come
         pmf *= stay
         pmf[1:] += moved
-    return [swept_by_place[place] for place in places.tolist()]
+    return [swept_by_index[i] for i in indices.tolist()]
 
 
 def occupied(m: int, pool: int) -> FloatArray:

@@ -73,7 +73,7 @@ def checked_scores(values: Any, rows: Any) -> Any:
 
 def count_blocks(
     tiles: Callable[[slice], tuple[Limits, Tile]],
-    places: IntArray,
+    own_columns: IntArray,
     owners: IntArray,
     seen: sp.csr_array,
     size: tuple[int, int],
@@ -83,33 +83,33 @@ def count_blocks(
 ) -> IntArray:
     """Candidates above each held-out item, and those that tie with it, shape (2, k).
 
-    `tiles` maps a slice of instances to their limits and tiles of scores. `places` (k,) are the
-    columns of the held-out items, -1 if outside; `owners` (k,) the rows of `seen`, the items that
+    `tiles` maps a slice of instances to their limits and tiles of scores. `own_columns` (k,) are
+    those of the held-out items, -1 if outside; `owners` (k,) the rows of `seen`, the items that
     are not candidates, (n_users, n_items). `size` is instances and items per tile, and `example` an
     array of the scores' library. An item with `stop_at` items above may not be counted further.
     """
     counts = [np.zeros((2, 0), dtype=np.int64)]
-    for start in range(0, places.size, size[0]):
-        block = slice(start, min(start + size[0], places.size))
+    for start in range(0, own_columns.size, size[0]):
+        block = slice(start, min(start + size[0], own_columns.size))
         n_rows = block.stop - block.start
         width = size[1] if namespace(example) is None else max(1, _DEVICE_ENTRIES // n_rows)
         limits, tile = tiles(block)
-        excluded = _excluded(places[block], owners[block], seen)
+        excluded = _excluded(own_columns[block], owners[block], seen)
         counts.append(_count(tile, limits, excluded, seen.shape[1], width, stop_at))
     return np.concatenate(counts, axis=1)
 
 
-def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries:
+def _excluded(own_columns: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries:
     """The entries of a block that do not count: training items and the held-out item itself."""
     starts, ends = seen.indptr[owners], seen.indptr[owners + 1]
     row = np.repeat(np.arange(len(owners), dtype=np.int64), as_intp(ends - starts))
     before = np.cumsum(ends - starts, dtype=np.int64) - ends
     column = seen.indices[np.arange(row.size) - before[row]].astype(np.int64)
-    if (column == places[row]).any():
-        item = column[column == places[row]][0]
+    if (column == own_columns[row]).any():
+        item = column[column == own_columns[row]][0]
         raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
-    rows = np.flatnonzero(places >= 0)
-    return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
+    rows = np.flatnonzero(own_columns >= 0)
+    return np.concatenate((row, rows)), np.concatenate((column, own_columns[rows]))
 
 
 def _count(

@@ -118,7 +118,7 @@ def score_counts(
     scores: Callable[[IntArray, slice], Any],
     own_scores: ArrayLike,
     owners: IntArray,
-    places: IntArray,
+    own_columns: IntArray,
     seen: sp.csr_array,
     names: IntArray,
     margin: FloatArray | None = None,
@@ -133,8 +133,8 @@ def score_counts(
     own_scores = real_scores(np.asarray(own_scores)[:, np.newaxis], names[owners])[:, 0]
 
     def tiles(block: slice) -> tuple[Limits, Tile]:
-        distinct, place = np.unique(owners[block], return_inverse=True)
-        in_order = np.array_equal(place, np.arange(len(distinct)))
+        distinct, inverse = np.unique(owners[block], return_inverse=True)
+        in_order = np.array_equal(inverse, np.arange(len(distinct)))
 
         def tile(columns: slice) -> Any:
             values = scores(distinct, columns)
@@ -149,13 +149,13 @@ def score_counts(
             if in_order:
                 return values
             xp = namespace(values) or np
-            return xp.take(values, like(place, values), axis=0)
+            return xp.take(values, like(inverse, values), axis=0)
 
         item_scores, reach = own_scores[block], 0 if margin is None else margin[block]
         return (item_scores - reach, item_scores + reach), tile
 
     first = scores(np.arange(1), slice(0, 1))
-    return count_blocks(tiles, places, owners, seen, TILE, example=first)
+    return count_blocks(tiles, own_columns, owners, seen, TILE, example=first)
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:

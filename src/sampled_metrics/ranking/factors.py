@@ -18,7 +18,7 @@ def factor_counts(
     own_items: NDArray[Any],
     score: str,
     owners: IntArray,
-    places: IntArray,
+    own_columns: IntArray,
     seen: sp.csr_array,
     names: IntArray,
 ) -> IntArray:
@@ -45,7 +45,7 @@ def factor_counts(
         with np.errstate(all="ignore"):
             return np.asarray(user_factors[rows] @ item_factors[columns].T)
 
-    return score_counts(products, own_scores, owners, places, seen, names, margin)
+    return score_counts(products, own_scores, owners, own_columns, seen, names, margin)
 
 
 def as_products(

@@ -204,12 +204,12 @@ class Job:
         """
         distinct, owners = np.unique(users, return_inverse=True)
         items = np.arange(shard.start, shard.stop) if isinstance(shard, slice) else shard
-        places = np.where(np.isin(held_out, items), np.searchsorted(items, held_out), -1)
+        own_columns = np.where(np.isin(held_out, items), np.searchsorted(items, held_out), -1)
         shape = len(distinct), len(items)
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
         rows = self.users.rows(as_index(distinct), computed[0])
         rows = rows if callable(self.score) else on_host(rows)
-        arguments = owners, places, masked, distinct
+        arguments = owners, own_columns, masked, distinct
         if self.items is None:
             own_values, rows = rows[owners, held_out], rows[:, shard]
             return score_counts(

@@ -154,7 +154,7 @@ def _valued(documents: Any, name: str, query: object) -> Mapping[Any, Any]:
     if name == "run" and isinstance(documents, (list, tuple)):
         if len(set(documents)) < len(documents):
             raise ValueError(f"run must rank a document once, got one twice for query {query}")
-        return {document: -place for place, document in enumerate(documents)}
+        return {document: -rank for rank, document in enumerate(documents)}
     if name == "qrels" and isinstance(documents, (set, frozenset, list, tuple)):
         return dict.fromkeys(documents, 1)
     if name == "qrels" and isinstance(documents, (str, int)):

@@ -206,12 +206,12 @@ def _beside_chosen(table: pd.DataFrame, duplicates: str) -> pd.DataFrame:
         )
     counts = _counted(table[~is_chosen], duplicates)
     chosen = _counted(table[is_chosen | table["relevant"].to_numpy()], "refuse")
-    # A tied item is above if its random place is: one place of the held-out item for both counts.
+    # A tied item is above with the quantile as probability, the held-out item's for both counts.
     rng = np.random.default_rng(0)
-    place, names = rng.random(len(counts)), ["n_better", "n_tied", "n_negatives"]
+    quantile, names = rng.random(len(counts)), ["n_better", "n_tied", "n_negatives"]
     chosen = counts[KEY].merge(chosen, on=KEY, how="left", validate="1:1")[names]
-    counts["n_better"] += rng.binomial(counts["n_tied"], place)
-    counts["n_chosen_better"] = chosen["n_better"] + rng.binomial(chosen["n_tied"], place)
+    counts["n_better"] += rng.binomial(counts["n_tied"], quantile)
+    counts["n_chosen_better"] = chosen["n_better"] + rng.binomial(chosen["n_tied"], quantile)
     counts["n_chosen"], counts["n_tied"] = chosen["n_negatives"], 0
     return counts
 

@@ -127,12 +127,12 @@ def intervals(
     for recommender, values in estimates.items():
         top = len(lines)
         lines.append((recommender, "bold"))
-        for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
+        for y, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
             mark = styles[name]
-            ax.hlines(place, low, high, color=mark["color"], linewidth=1.6)
+            ax.hlines(y, low, high, color=mark["color"], linewidth=1.6)
             marker = "<" if value < -0.1 else ">" if value > 1.1 else mark["marker"]
             x = min(max(value, -0.1), 1.1)
-            ax.plot(x, place, marker, color=mark["color"], ms=6, clip_on=x == value)
+            ax.plot(x, y, marker, color=mark["color"], ms=6, clip_on=x == value)
             lines.append((name, "normal"))
         middle, height = (top + len(lines) - 1) / 2, len(lines) - top - 0.1
         for bars, grey in zip(possible, ("#d9d9d9", "#adadad"), strict=False):
@@ -273,11 +273,11 @@ def comparison_panel(result: Comparison) -> Panel:
 
     def draw(ax: Axes) -> None:
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
-        places = range(len(labels))
-        ax.hlines(places, rows["possible_low"], rows["possible_high"], color=color)
-        ax.plot(rows["estimate"], places, marker, color=color)
+        heights = range(len(labels))
+        ax.hlines(heights, rows["possible_low"], rows["possible_high"], color=color)
+        ax.plot(rows["estimate"], heights, marker, color=color)
         ax.axvline(0.0, color="black", linewidth=1)
-        ax.set_yticks(places, labels)
+        ax.set_yticks(heights, labels)
         ax.set_ylim(len(labels) - 0.4, -0.6)
         ax.set_xlabel(f"difference in {compared_metric.label}")
 
@@ -299,10 +299,10 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
         ax.set(xscale="log", title=title, xlabel="scores to compute for one recommender")
         ax.set_xlim(min(scores) / 2, 20 * max(scores))  # with room for the labels
         ax.minorticks_off()
-        for place, row in enumerate(records):
+        for center, row in enumerate(records):
             for i, resource in enumerate(("negatives", "users")):
                 count, x = row[f"{resource}_needed"], row[f"scores_by_{resource}"]
-                y, color = place + 0.4 * i - 0.2, MARKS[i]["color"]
+                y, color = center + 0.4 * i - 0.2, MARKS[i]["color"]
                 text = f"not reached with more {resource}"
                 if row is records[-1] and resource == "negatives":
                     text, color = "users as planned", "black"
@@ -331,13 +331,11 @@ def _audit_figure(result: Audit) -> Figure:
         alarms = ", ".join(result.alarms)
         ax.set(xscale="log", xlim=(1.6, _LEAST_P / 2), title=f"alarm: {alarms or 'none'}")
         ax.axvspan(error_rate / len(checks), _LEAST_P / 2, color="#e6e6e6", linewidth=0)
-        for place, (alarm, p_value) in enumerate(
-            zip(checks["alarm"], checks["p_value"], strict=True)
-        ):
+        for y, (alarm, p_value) in enumerate(zip(checks["alarm"], checks["p_value"], strict=True)):
             mark, p = MARKS[int(alarm)], max(float(p_value), _LEAST_P)
             shape = ">" if p_value < _LEAST_P else mark["marker"]
-            ax.hlines(place, 1.0, p, color=mark["color"], linewidth=1.6)
-            ax.plot(p, place, shape, color=mark["color"], ms=7)
+            ax.hlines(y, 1.0, p, color=mark["color"], linewidth=1.6)
+            ax.plot(p, y, shape, color=mark["color"], ms=7)
         ax.set_yticks(range(len(checks)), list(checks["check"]))
         for label, alarm in zip(ax.get_yticklabels(), checks["alarm"], strict=True):
             label.set_fontweight("bold" if alarm else "normal")

@@ -328,8 +328,8 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
     frame = result.winner_first()
     rows = frame.to_dict("records")
     cells = frame[[name for name in frame if name not in _INCLUDED]].copy()
-    place = len({"group", "metric"} & {*cells})
-    cells.insert(place, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
+    column = len({"group", "metric"} & {*cells})
+    cells.insert(column, "difference", [f"{row['first']} minus {row['second']}" for row in rows])
     cells["reported"] = [_signed(row["reported"]) for row in rows]
     cells["estimate"] = [
         ""
@@ -338,9 +338,9 @@ def comparison_table(result: Comparison) -> pd.DataFrame:
         for row in rows
     ]
     heading = _heading(pd.Series(result.settings.get("warrant", ""), result.frame.index), result)
-    cells.insert(place + 3, heading, _ranges_of(frame, signed=True))
+    cells.insert(column + 3, heading, _ranges_of(frame, signed=True))
     if heading != LARGE_SAMPLE and frame["student_low"].notna().any():
-        cells.insert(place + 3, LARGE_SAMPLE, _ranges_of(frame, "student", signed=True))
+        cells.insert(column + 3, LARGE_SAMPLE, _ranges_of(frame, "student", signed=True))
     cells["verdict"] = [_verdict(row, _confidence_of(result)) for row in rows]
     return cells
 
