@@ -9,7 +9,7 @@ import pytest
 
 from sampled_book.data import benchmark
 from sampled_book.data.benchmark import DATA, RECOMMENDERS, Entry
-from sampled_book.data.sequences import Sequences, read_sequences, sequence_files
+from sampled_book.data.sequences import Sequences, read_sequences
 from sampled_metrics.ranking.intervals import RankIntervals
 
 USERS = [[4, 2, 7, 1], [2, 7, 9, 4, 1], [7, 2, 1], [9, 4, 2, 1], [1, 9, 7]]
@@ -142,22 +142,6 @@ def test_a_user_who_has_every_other_item_has_nothing_above():
     scores = entry.learn(learnt)
     shares = benchmark.popularity_above(entry, scores, learnt, held_out, np.array([1]))
     assert shares.tolist() == [[0.0], [0.0]]
-
-
-def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
-    with pytest.raises(FileNotFoundError, match="must be a file of sequences"):
-        sequence_files(tmp_path / "none.txt")
-    with pytest.raises(FileNotFoundError, match="must be one of"):
-        benchmark.ranks("lastfn")
-    (tmp_path / "bad.txt").write_text("1,2,3,4")
-    with pytest.raises(ValueError, match="a user and items on each line"):
-        read_sequences(tmp_path / "bad.txt")
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe1 2 3")
-    with pytest.raises(ValueError, match=r"bytes\.txt must be text in UTF-8"):
-        read_sequences(tmp_path / "bytes.txt")
-    with pytest.raises(SystemExit):
-        benchmark.main(["--data", str(tmp_path / "bad.txt")])
-    assert "--output" in capsys.readouterr().err
 
 
 # --- what is bundled ------------------------------------------------------------------------------

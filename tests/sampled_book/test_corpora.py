@@ -234,24 +234,6 @@ def test_models_made_up_from_judgements_have_the_ndcg_they_are_given():
 
 
 @needs_data
-def test_thirteen_models_are_ranked_and_kept_for_the_next_call(tmp_path, monkeypatch):
-    runs = retrieval.ranked("cystic_fibrosis", tmp_path)
-    # 304 documents are relevant to one query.
-    assert runs.places.dtype == np.uint16
-    assert runs.places.max() == max(map(len, runs.relevant)) == 304
-    values = corpora.averages(runs)["ndcg@10"]
-    assert values["Strong 1"] == pytest.approx(0.82, abs=0.003)
-    assert values["Strong 2"] == pytest.approx(0.9, abs=0.003)
-    assert values.drop(["Strong 1", "Strong 2"]).max() < 0.6
-    monkeypatch.setattr(collections, "read", None)
-    kept = retrieval.ranked("cystic_fibrosis", tmp_path)
-    assert kept.models == runs.models
-    np.testing.assert_array_equal(kept.places, runs.places)
-    np.testing.assert_array_equal(kept.top, runs.top)
-    assert [list(r) for r in kept.relevant] == [list(r) for r in runs.relevant]
-
-
-@needs_data
 @pytest.mark.parametrize("name", ["cisi", "lisa", "cystic_fibrosis"])
 def test_queries_and_documents_that_are_merely_numbered_alike_stay_apart(name):
     collection, rng = collections.read(name), np.random.default_rng(5)

@@ -53,15 +53,6 @@ def test_what_the_start_page_types(bundled):
     assert page.count("Recall@354") == 1  # elsewhere it is glued
 
 
-def test_what_decide_types_of_one_evaluation():
-    page = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
-    once = chapter.one_evaluation(evidence.bundled("pairs"))
-    one, other = (once[f"{name}, one evaluation"] for name in ("NDCG@10", "Recall@10"))
-    words = f"one evaluation has {one.iloc[-1]:.1%} in the wrong order as corrected and"
-    words += f" {one.iloc[0]:.1%} as reported; on Recall@10 {other.iloc[-1]:.1%} and"
-    assert f"{words} {other.iloc[0]:.1%}" in page
-
-
 def test_the_sentence_that_is_quoted(bundled):
     texts = chapter.texts(bundled)
     for kind in reversals.PAIRS:

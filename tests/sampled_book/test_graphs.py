@@ -180,14 +180,3 @@ def test_the_check_tells_what_moved(trained, tmp_path, capsys, monkeypatch):
     assert "other candidates were left" in check(**larger)
     monkeypatch.setattr(graphs, "shape", lambda graph: SHAPE | {"test": 4})
     assert check() == "nations: test must be 3, got 4"
-
-
-def test_without_pykeen_the_command_says_what_to_install(tmp_path, capsys, monkeypatch):
-    def missing(graph):
-        raise ImportError("No module named 'pykeen'")
-
-    monkeypatch.setattr(graphs, "shape", missing)
-    assert graphs.main(["--graphs", "umls", "--output", str(tmp_path)]) == 2
-    assert "install the extra graphs" in capsys.readouterr().err
-    with pytest.raises(FileNotFoundError, match="has no ranks of 'umls'"):
-        graphs.ranks("umls", tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +11,6 @@ from sampled_book.data import benchmark
 from sampled_book.experiments import judged_kinds
 from sampled_book.experiments.track_record import drawn
 from sampled_metrics.ranking.intervals import RankIntervals
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_twins_are_recommenders_whose_names_agree_up_to_a_comma():
@@ -85,24 +81,3 @@ def test_the_summary_averages_calibrating_sources():
     assert (row["called"], row["wrong"]) == (0.25, 0.025)
     assert row["wrong_called"] == pytest.approx(0.1)
     assert row["factor"] == pytest.approx(np.exp(0.6))
-
-
-def test_decide_has_the_counts_of_other_kinds():
-    rows = judged_kinds.bundled()
-    missed = ~rows[rows["said"]].set_index(["kind", "what"])["right"]
-    page = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
-
-    def count(kind, what):
-        return f"{missed[kind, what].sum()} of {missed[kind, what].size}"
-
-    neural = rows[rows["kind"] == "neural"]
-    sets = neural[neural["what"] == "range"].groupby("first")["data"].nunique()
-    assert sets.to_dict() == {"MultiVAE": 4}
-    assert "Mult-VAE on 4 data sets" in page
-    assert f"{count('neural', 'pair')} verdicts were wrong" in page
-    assert f"and {count('neural', 'range')} ranges missed" in page
-    wrong, said = missed["twins", "pair"].sum(), missed["twins", "pair"].size
-    assert f"{said} got a verdict, and {wrong} of the {said} were wrong" in page
-    tried = ((rows["kind"] == "twins") & (rows["what"] == "pair")).sum()
-    assert f"In {tried} comparisons of a model with the same model" in page
-    assert f"{missed['ratings', 'range'].mean():.0%} of the typical ranges missed" in page

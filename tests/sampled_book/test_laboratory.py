@@ -3,14 +3,12 @@
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from sampled_book.chapters import correcting, movielens, one_negative, several_items, your_log
+from sampled_book.chapters import correcting, movielens, one_negative, several_items
 from sampled_book.reference.enumeration import every_sample, exact_pmf
-from sampled_metrics import Protocol, estimators, evaluation, metric
+from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.intervals import RankIntervals
-from sampled_metrics.results import Comparison
 
 
 def test_errors_over_all_ranks_are_those_of_each_rank():
@@ -62,34 +60,3 @@ def test_joint_laws_and_closed_variances_are_those_of_every_sample(replacement):
         values = {key: e.values[0][key[0] - 1] + e.values[1][key[1] - 2] for key in tally}
         drawn = [values[key] for key, count in tally.items() for _ in range(count)]
         assert variance == pytest.approx(np.var(drawn), rel=1e-12)
-
-
-def test_verdicts_are_counted_as_they_are():
-    columns = ["first", "second", "reported", "estimate", "possible_low", "possible_high"]
-    rows = [
-        ("A", "B", 0.2, -0.1, -0.3, 0.0),
-        ("A", "C", 0.1, 0.1, 0.0, 0.2),
-        ("B", "C", 0, 0, -1, 1),
-    ]
-    frame = pd.DataFrame(rows, columns=columns)
-    frame["verdict"] = ["B beats A", "A beats C", evaluation.UNDECIDED]
-    frame["assumption"] = ["none", "like the benchmark's", ""]
-    frame["warrant"] = ["theorem", "track record", ""]
-    frame["detectable"] = [0.15, 0.1, 0.05]
-    comparison = Comparison.__new__(Comparison)
-    object.__setattr__(comparison, "frame", frame)
-    object.__setattr__(comparison, "settings", {"confidence": 0.9})
-    exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
-    texts = your_log.compare_texts({"ap": comparison}, exact)
-    counted = ("all_pairs", "given", "proved", "probable")
-    assert [texts[f"log_{key}"] for key in counted] == [3, 2, 1, 1]
-    assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
-    true_order = {("A", "ap"): 0.2, ("B", "ap"): 0.3, ("C", "ap"): 0.1}
-    assert your_log.compare_texts({"ap": comparison}, true_order)["log_right"] == "All 2 are right."
-    unknown = your_log.compare_texts({"ap": comparison}, {})
-    assert unknown["log_right"] == "The exact values are not known here."
-    shown = your_log.compare_table({"ap": comparison}, exact)
-    assert shown["Exact"].tolist() == pytest.approx([-0.2, -0.1, 0.1])
-    assert shown["Interval"][0] == "\N{MINUS SIGN}0.300 to 0.000"
-    assert shown["Rests on"].tolist() == ["90% confidence, whatever the ranks", "track record", ""]
-    assert "Exact" not in your_log.compare_table({"ap": comparison}, {})

@@ -12,7 +12,6 @@ import pytest
 
 from sampled_book.data import benchmark, neural
 from sampled_book.data.sequences import Sequences, read_sequences
-from sampled_metrics.ranking.intervals import RankIntervals
 
 
 def drawn(seed=3, users=30, items=40, longest=17):
@@ -131,32 +130,6 @@ def test_ranks_are_of_the_benchmarks_users_and_candidates_and_are_computed_once(
     assert (out / "shop.json").read_bytes() == whole
     n_worse = sum(known["below Popular"] for known in facts["recommenders"].values())
     assert capsys.readouterr().out.count("below Popular: ") == n_worse
-
-
-def test_a_model_below_popular_is_named(tmp_path):
-    data = Sequences.from_users([[0, 1, 2, 3, 9]] * 5 + [[0, 1, 2, 9, 3]] * 2 + [[4, 5, 6, 7]])
-    learnt, _ = data.without_last(1)
-    users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)
-    n_candidates = data.n_items - np.diff(learnt.starts)[users]
-    last = RankIntervals(n_candidates - 1, np.zeros_like(users), n_candidates)
-    known = {"recommenders": {"SASRec": {}}}
-    benchmark.write("toy", {"SASRec": last}, known, {}, tmp_path)
-    neural.judge("toy", data, tmp_path)
-    assert benchmark.facts("toy", tmp_path)["recommenders"]["SASRec"]["below Popular"] is True
-    assert neural.below_popular(tmp_path) == ["SASRec on toy"]
-
-
-def test_words_of_the_command_line_that_cannot_be_used(tmp_path, capsys):
-    (tmp_path / "own.txt").write_text("1 2 3 4")
-    for arguments, sentence in [
-        (["--data", str(tmp_path / "own.txt")], "give an --output folder"),
-        (["--models", "SASrec"], "invalid choice: 'SASrec'"),
-    ]:
-        with pytest.raises(SystemExit, match="2"):
-            neural.main(arguments)
-        assert sentence in capsys.readouterr().err
-    assert neural.main(["--data", "nowhere", "--output", str(tmp_path)]) == 2
-    assert "nowhere must be a file of sequences" in capsys.readouterr().err
 
 
 # --- what is bundled ------------------------------------------------------------------------------

@@ -134,12 +134,6 @@ def test_ranks_that_are_there_are_not_computed_again(shop, tmp_path):
     assert [settings["seed"] for settings in learnt] == [1, 2, 1]
 
 
-def test_a_missing_data_set_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("SAMPLED_METRICS_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"a folder with recommenders/filmtrust\.txt\.gz"):
-        other_kinds._twin_readers()
-
-
 # --- what is bundled
 
 

@@ -102,26 +102,3 @@ def test_ranges_of_several_items_begin_at_0_and_those_of_rating_predictors_miss(
     is_popular = of_one["recommender"] == "Popular"
     assert (is_popular == of_one["held"]).all()
     assert (~is_popular).sum() == 6
-
-
-@pytest.mark.words
-def test_chapter_12_says_what_a_choice_by_a_sampled_metric_cost():
-    """Stopping: of each setting an epoch. Tuning: of each model a setting, with its epoch."""
-    table = pd.read_csv(ROOT / "benchmarks/stopping.csv").assign(model=lambda t: t["setting"] // 4)
-    losses = {}
-    for key in ("setting", "model"):
-        courses = table.groupby(["data", key])
-        assert len(courses) == {"setting": 24, "model": 6}[key]
-        losses[key] = pd.Series(
-            {
-                name: 1 - part.loc[part["expected"].idxmax(), "exact"] / part["exact"].max()
-                for name, part in courses
-            }
-        )
-    stopping, tuning = losses["setting"], losses["model"]
-    page = " ".join((ROOT / "book/chapters/12_exact.md").read_text(encoding="utf-8").split())
-    words = f"in the median {stopping.median():.1%} less exact NDCG@10 than the best epoch, and at"
-    assert f"{words} worst {stopping.max():.0%}" in page
-    words = f"the six cases lose 0% to {tuning.max():.0%}, ALS on MovieLens 1M"
-    assert f"{words} {tuning['ml-1m', 0]:.0%}" in page
-    assert tuning.min() == 0

@@ -2,8 +2,6 @@
 
 import math
 import os
-import sys
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,12 +19,10 @@ from sampled_book.data.recommenders import (
     MatrixFactorisation,
     X,
     Y,
-    Z,
     rank_variant,
 )
 from sampled_metrics import metric
 from sampled_metrics.log import read as logs
-from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
@@ -85,25 +81,6 @@ def test_item_based_scores_are_the_papers_equations(setting, seed):
     np.testing.assert_allclose(
         got, slow_scores(history, train.shape[1], setting), rtol=1e-12, atol=1e-15
     )
-
-
-@given(settings, st.integers(0, 10**6))
-def test_weights_have_the_norm_and_the_neighbours_asked_for(setting, seed):
-    weights = setting.weights(random_train(seed))
-    has_weights = weights.any(axis=1)
-    norm = weights.sum(axis=1) if setting.divide else np.sqrt((weights**2).sum(axis=1))
-    np.testing.assert_allclose(norm[has_weights], 1.0, rtol=1e-12)
-    if setting.neighbours is not None:
-        axis = 0 if setting.keep == "column" else 1
-        assert (np.count_nonzero(weights, axis=axis) <= setting.neighbours).all()
-    if not setting.self_neighbour:
-        assert not weights.diagonal().any()
-
-
-def test_an_item_without_training_users_scores_nothing():
-    train = sp.csr_array([[1.0, 1, 0], [1, 0, 0]])
-    for recommender in (Y, Z, replace(Y, divide=True)):
-        assert (recommender.scores(train)(slice(0, 2))[:, 2] == 0).all()
 
 
 def test_the_denominator_of_eq_30_cancels_the_norm_of_eq_29():
@@ -183,20 +160,6 @@ def test_the_librarys_factors_minimise_the_papers_loss():
     assert np.abs(gradient).max() < 1e-4 * np.abs(pull @ items).max()
 
 
-def test_factors_depend_on_the_seed_alone():
-    require_implicit()
-    train = random_train(3, users=60, items=40, density=0.3)
-    first, repeated = X.factors(train)[0], X.factors(train)[0]
-    assert (first == repeated).all()
-    assert (first != replace(X, seed=1).factors(train)[0]).any()
-
-
-def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "implicit.als", None)
-    with pytest.raises(ImportError, match=r"needs the library implicit: .*\[ranks\]"):
-        X.factors(random_train(0))
-
-
 def test_training_items_are_candidates_only_where_the_variant_says_so():
     train = random_train(3)
     held_out = train.toarray().argmin(axis=1)
@@ -205,24 +168,6 @@ def test_training_items_are_candidates_only_where_the_variant_says_so():
     assert n_unseen.min() > 0
     assert rank_variant("Y", REPRODUCED, split).n_candidates.tolist() == n_unseen.tolist()
     assert rank_variant("Y", UNMASKED, split).n_candidates.tolist() == [7] * 12
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"),
-    [
-        (ItemBased, {"exponent": 0}, "exponent must be above 0, got 0"),
-        (ItemBased, {"exponent": 1, "neighbours": 0}, "neighbours must be a whole number >= 1"),
-        (ItemBased, {"exponent": 1, "keep": "both"}, "keep must be 'column' or 'row', got 'both'"),
-        (MatrixFactorisation, {"alpha": 0}, "alpha must be above 0, got 0"),
-        (MatrixFactorisation, {"n_factors": 0}, "n_factors must be a whole number >= 1, got 0"),
-        (MatrixFactorisation, {"iterations": 0}, "iterations must be a whole number >= 1, got 0"),
-        (MatrixFactorisation, {"regularization": -1}, "regularization must be >= 0, got -1"),
-        (rank_variant, {"recommender": "W", "variant": "", "split": None}, "a key of VARIANTS"),
-    ],
-)
-def test_bad_settings_are_refused(kind, settings, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**settings)
 
 
 # --- the bundled ranks
@@ -281,34 +226,6 @@ def test_x_comes_out_within_the_spread_of_seeds(split):
     assert moved < np.median(np.abs(bundled("X", "seed 1").n_better - bundled("X").n_better)) / 2
 
 
-@pytest.mark.matrix
-@needs_data
-def test_the_papers_lambda_given_to_the_library_falls_outside_that_spread(split):
-    """The spread is narrow enough to notice a regularisation of 10 where the algebra has 60."""
-    require_implicit()
-    wrong = replace(X, regularization=10 / X.confidence)
-    ranks = exact_ranks(wrong.scores(split.train), split.held_out, split.train)
-    centre, width = spread("auc")
-    assert abs(percent(ranks, "auc") - centre) > 4 * width
-
-
-def test_the_bundled_ranks_give_the_cells_of_table_3():
-    """Krichene2020, Table 3, exact column; Y and Z to the digits printed."""
-    for recommender, cells in (("Y", (8.84, 4.59, 4.32, 85.33)), ("Z", (9.42, 4.79, 4.44))):
-        values = [round(percent(bundled(recommender), name), 2) for name in HEADLINES]
-        assert tuple(values[: len(cells)]) == cells
-    for name, published in zip(HEADLINES[:3], (7.60, 3.76, 3.75), strict=True):
-        centre, width = spread(name)
-        assert abs(published - centre) < 2 * width
-    # Ties at random: the published AUC of Z is one draw.
-    n = bundled("Z").n_candidates
-    t = bundled("Z").n_tied + 1.0
-    width = 100 * math.sqrt(((t**2 - 1) / 12 / (n - 1.0) ** 2).sum()) / len(n)
-    assert abs(74.73 - percent(bundled("Z"), "auc")) < 2 * width
-    assert percent(bundled("Z"), "auc", "optimistic") == pytest.approx(94.44, abs=0.005)
-    assert percent(bundled("Z"), "auc", "pessimistic") == pytest.approx(55.16, abs=0.005)
-
-
 def test_no_other_reading_gives_the_cells_of_y_and_z():
     for recommender, cells in (("Y", (8.84, 4.59, 4.32)), ("Z", (9.42, 4.79, 4.44))):
         for variant in [v for r, v in VARIANTS if r == recommender and v != REPRODUCED]:
@@ -351,20 +268,6 @@ def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys
     rows = logs.read_log("bundled").frame
     assert rows["recommender"].unique().tolist() == ["Y"]
     assert (rows["n_items"].to_numpy() == expected.n_candidates).all()
-
-
-def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
-    assert recommenders.main(["--output", str(tmp_path / "out")]) == 2
-    message = capsys.readouterr().err
-    assert message.startswith("error: ")
-    assert "ml-1m.train.rating is missing: it must hold 994,169 pairs" in message
-    assert message.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_is_bundled_does_not_differ_from_itself():
-    assert recommenders.differences(datasets.bundled_variants(), datasets.bundled_counts()) == []
 
 
 def test_what_differs_is_said():

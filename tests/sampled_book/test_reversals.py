@@ -3,7 +3,6 @@
 from fractions import Fraction
 from itertools import combinations
 from math import comb, log2
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,8 @@ from scipy.stats import hypergeom, sem
 
 from sampled_book.data import benchmark, sources
 from sampled_book.experiments import reversals
-from sampled_book.experiments.protocols import FLOOR
 from sampled_metrics import Protocol, estimators
 from sampled_metrics.ranking.intervals import RankIntervals
-
-ROOT = Path(__file__).resolve().parents[2]
 
 #: Three recommenders of four users with eight candidates, with ties.
 TOY = {
@@ -185,18 +181,6 @@ def test_the_command_resumes(tmp_path, monkeypatch, capsys):
     assert table["recommenders"].eq(3).all()
 
 
-def test_untuned_recommenders_have_a_table_apart(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reversals, "SIZES", (2,))
-    facts = {"recommenders": {name: {} for name in TOY}}
-    arguments = ["--ranks", str(tmp_path), "--output", str(tmp_path)]
-    benchmark.write("one", TOY, facts | {"untuned": True}, {}, tmp_path)
-    assert reversals.main(arguments) == 0
-    assert [path.name for path in tmp_path.glob("*.csv.gz")] == ["reversals_untuned.csv.gz"]
-    benchmark.write("two", TOY, facts, {}, tmp_path)
-    assert reversals.main(arguments) == 2
-    assert "must hold tuned or untuned recommenders, got both" in capsys.readouterr().err
-
-
 def made_up(*rows):
     """A table of counts from rows of data, group, m, estimator, pairs and reversed ones."""
     columns = ["data", "group", "m", "estimator", "pairs", "reversed"]
@@ -226,44 +210,3 @@ def test_corrections_are_compared_group_by_group():
     )  # fmt: skip
     counts = reversals.against_reported(table, "ap", 20, "pairs", "rank estimate")
     assert counts == {"fewer": 2, "equal": 1, "more": 1}
-
-
-def test_shares_of_groups_are_what_their_means_are_of(bundled):
-    cell = bundled[(bundled["metric"] == "ndcg@10") & (bundled["m"] == 100)]
-    by_hand = {}
-    for row in cell[cell["estimator"] == "naive"].itertuples():
-        by_hand.setdefault(row.group, []).append(Fraction(row.reversed, row.pairs))
-    means = {group: sum(parts) / len(parts) for group, parts in by_hand.items()}
-    found = reversals.by_group(bundled).loc["ndcg@10", 100]
-    assert found.to_dict() == pytest.approx({group: float(mean) for group, mean in means.items()})
-    mean = float(sum(means.values()) / len(means))
-    assert reversals.shares(bundled).loc["ndcg@10", 100] == pytest.approx(mean)
-
-
-def test_with_few_negatives_ap_has_nearly_the_order_of_auc():
-    """With one negative, expected AP has the order of AUC."""
-    groups = sources.table().set_index("name")["group"]
-    shares = {2: {}, 10: {}}
-    for name in reversals.bundled()["data"].unique():
-        ranks = [r for recommender, r in benchmark.ranks(name).items() if recommender != FLOOR]
-        auc = [expected_ap(each, 1) for each in ranks]
-        for m, by_source in shares.items():
-            expected = [expected_ap(each, m) for each in ranks]
-            pairs = combinations(range(len(ranks)), 2)
-            turned = [(auc[i] - auc[j]) * (expected[i] - expected[j]) < 0 for i, j in pairs]
-            by_source.setdefault(groups[name], []).append(np.mean(turned))
-    two, ten = (np.mean([np.mean(x) for x in shares[m].values()]) for m in (2, 10))
-    assert 0 < two < 0.05
-    assert two < ten < 0.15
-
-
-def expected_ap(intervals, m):
-    """Mean expected AP with replacement, by Newton's formula: E 1/(1 + X) is the sum over h of
-    C(m, h) (-1)^h / (h + 1) times theta^h, whose mean over ties is one of sums of powers."""
-    last, places = intervals.n_better + intervals.n_tied, intervals.n_tied + 1
-    total = np.zeros(last.size)
-    for h in range(m + 1):
-        sums = np.concatenate([[0.0], np.cumsum(np.arange(last.max() + 1.0) ** h)])
-        power = (sums[last + 1] - sums[intervals.n_better]) / places
-        total += comb(m, h) * (-1) ** h / (h + 1) * power / (intervals.n_candidates - 1.0) ** h
-    return total.mean()

@@ -226,20 +226,3 @@ def test_pages_that_quote_the_benchmark_quote_the_present_one():
     )
     assert f"on a benchmark of {track_record.benchmark()})" in start
     assert f"on {track_record.benchmark()}." in decide
-
-
-def test_decide_has_the_verdicts_on_models_that_read_sequences(tables):
-    own, pairs = (t[t["up_to"] == 100] for t in evaluations.of_metric(*tables, "ndcg@10"))
-    verdicts = pd.concat(
-        pairs[(pairs["group"] == group) & (pairs["strength"] >= evaluations.decided(rest))]
-        for group in own["group"].unique()
-        for rest in [pairs[pairs["group"] != group]]
-    )
-    is_sequential = verdicts[["first", "second"]].isin(["Markov chain", "SASRec"]).any(axis=1)
-    wrong = ~verdicts["right"]
-    words = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
-    assert (
-        f"of {is_sequential.sum()} verdicts on NDCG@10 with the Markov chain or SASRec "
-        f"{(wrong & is_sequential).sum()} were wrong (others: {(wrong & ~is_sequential).sum()} of "
-        f"{(~is_sequential).sum():,})"
-    ) in words

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import evaluation, planning
+from sampled_metrics import evaluation
 from sampled_metrics.cli import COMMANDS, main
 from sampled_metrics.log import read as logs
 from sampled_metrics.log.read import read_log
@@ -296,29 +296,6 @@ def test_the_suffix_of_the_output_is_its_format(log, capsys):
     assert (log.parent / "t.csv").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-RUNS = ["--qrels", "qrels.tsv", "--corpus-size", "90", "--quiet"]
-
-
-def test_compare_takes_a_pattern_and_a_folder_of_runs(folder, capsys):
-    (folder / "runs").mkdir()
-    for name, gain in (("good", 50), ("poor", 0)):
-        lines = [
-            f"q{query} Q0 d{i} 1 {(7 * i + query) % 40 + gain * (i == query)} {name}\n"
-            for query in range(30)
-            for i in range(40)
-        ]
-        (folder / "runs" / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
-    judged = [f"q{query}\td{query}\t1\n" for query in range(30)]
-    text = "".join(["query-id\tcorpus-id\tscore\n", *judged])
-    (folder / "qrels.tsv").write_text(text, encoding="utf-8")
-    for log in ("runs/*.txt", "runs"):
-        assert main(["compare", log, *RUNS, "--metric", "auc", "--format", "csv"]) == 0
-        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-        assert {row["first"], row["second"]} == {"good", "poor"}
-    message = refused(["compare", "no*.txt", *RUNS, "--metric", "auc"], capsys)
-    assert "no*.txt must hold one file or more, got none" in message
-
-
 def test_ranks_may_count_from_zero(folder, capsys):
     ranks = np.arange(60) % 11
     pd.DataFrame({"user": range(60), "rank": ranks}).to_csv("zero.csv", index=False)
@@ -378,19 +355,6 @@ def test_what_is_wrong_is_said_in_one_sentence(line, said, log, capsys):
         "UNSAID", " ".join(["log.csv", *SIZES[:4]])
     )
     assert said in refused(shlex.split(line), capsys)
-
-
-def test_a_table_needs_no_options_if_all_queries_share_a_corpus(folder, capsys):
-    path, sizes = folder / "table.csv", "method,ndcg@10,queries,documents,of,corpus"
-    path.write_text("method,ndcg@10\nA,0.62\n")
-    assert "repeat (--replacement or --no-replacement)" in refused(["published", str(path)], capsys)
-    path.write_text(f"{sizes}\nA,0.62,50,5035,2681468,uniform\n")
-    assert main(["published", str(path)]) == 0
-    assert "--corpus-size 2681468" in capsys.readouterr().out
-    said = refused(["published", str(path), "--n-items", "9"], capsys)
-    assert "--n-items must be left out" in said
-    path.write_text(f"{sizes}\nA,0.62,50,5035,2681468,pool\n")
-    assert "must be uniform, pooled or unknown" in refused(["published", str(path)], capsys)
 
 
 def test_a_folder_of_files_is_a_log_and_none_of_them_is_overwritten(log, capsys):
@@ -517,21 +481,6 @@ def test_plan_for_the_catalogue_of_the_log_or_another(log, capsys):
     assert json.loads(capsys.readouterr().out) == rows
     assert main([*command, "--n-items", "5000"]) == 0
     assert json.loads(capsys.readouterr().out)[1]["scores_by_negatives"] == 30 * 5000
-
-
-def test_the_plan_of_the_command_is_one_of_the_library(log, capsys):
-    words = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
-    rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
-    options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
-    plan = planning.plan(rows, "ap", **options)
-    assert main(["plan", "--from", "log.csv", *SIZES, *words]) == 0
-    assert capsys.readouterr().out == plan.to_text()
-    assert main(["plan", "--from", "log.csv", *SIZES, *words, "--report", "page.html"]) == 0
-    plan.write("own.html")
-    page, library_page = (
-        Path(name).read_text(encoding="utf-8") for name in ("page.html", "own.html")
-    )
-    assert page.replace("<li>log: log.csv</li>\n", "") == library_page
 
 
 def test_rank_agrees_with_sorting(folder, capsys):

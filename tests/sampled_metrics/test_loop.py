@@ -147,7 +147,6 @@ def test_ties_are_averaged_over_all_their_orders(name):
     ("change", "said"),
     [
         ({"scores": SCORES[0]}, "scores must have a row for each user.*got shape .40,"),
-        ({"scores": SCORES[:0], "targets": TARGETS[:0]}, "one or more, got shape .0, 40"),
         (
             {"scores": SCORES[:, :9], "targets": TARGETS % 9},
             "scores must have 40 columns again, got 9",
@@ -156,17 +155,13 @@ def test_ties_are_averaged_over_all_their_orders(name):
         ({"targets": TARGETS[:9]}, "targets must be a column for each of 60 rows.*shape .9,"),
         ({"targets": np.full(USERS, ITEMS)}, r"targets must be .*39.*, got 40"),
         ({"targets": TARGETS - ITEMS}, "targets must be >= 0, got -"),
-        ({"targets": TARGETS + 0.5}, "targets must be whole numbers >= 0, got"),
         ({"targets": RELEVANT[:, :9]}, "targets must be columns, or booleans of shape .60, 40"),
         (
             {"targets": np.zeros_like(RELEVANT)},
             "targets must mark one item or more in each row, got 0 in row 0",
         ),
         ({"targets": np.ones_like(RELEVANT)}, "irrelevant candidates in each row, got none in 0"),
-        ({"scores": WITH_NAN}, "scores must not be NaN, got one in row 7"),
         ({"scores": WITH_NAN, "targets": SEVERAL}, "scores must not be NaN, got one in row 7"),
-        ({"mask": MASK[:9]}, "mask must be booleans of shape .60, 40., got bool of shape .9, 40"),
-        ({"mask": MASK.astype(int)}, "mask must be booleans of shape .60, 40., got int64"),
         ({"mask": np.zeros_like(MASK)}, "mask must keep targets, got False for column .* row 0"),
         ({"mask": ONLY}, "scores must have irrelevant candidates in each row, got none in 0"),
         ({"targets": RELEVANT, "mask": ~RELEVANT}, "mask must keep relevant items.* row 0"),
@@ -180,12 +175,6 @@ def test_bad_input_is_one_sentence_and_changes_nothing(change, said):
         measure.update(**given)
     assert "\n" not in str(problem.value)
     assert measure.kinds == before
-
-
-def narrow():
-    measure = sm.RankMetric("rr")
-    measure.update(SCORES[:, :9], TARGETS % 9)
-    return measure
 
 
 def merged(other):
@@ -202,11 +191,9 @@ def merged(other):
     ("make", "said"),
     [
         (lambda: sm.RankMetric("rr", sm.Protocol([5, 6], 2)), "one n_items"),
-        (lambda: sm.RankMetric("rr", "uniform"), "must be a Protocol of uniform draws"),
         (lambda: sm.RankMetric("rr").compute(), "must have seen two users, got 0"),
         (lambda: merged(filled("ap", [9])), "other must have the metric .*rr.*, got .*ap"),
         (lambda: merged(sm.RankMetric("rr", sm.Protocol(500, 39))), "must have the protocol None"),
-        (lambda: merged(narrow()), "other must have the n_columns 40, got 9"),
         (lambda: filled("rr", [9]).merge(3), "must be a RankMetric, got int"),
         (
             lambda: sm.RankMetric("rr", sm.Protocol(500, 99)).update(SCORES, TARGETS),
@@ -340,12 +327,9 @@ POSITIONS = pd.DataFrame({"user": range(USERS), "position": ABOVE})
     [
         (ABOVE + 1, {}, "protocol is needed for ranks"),
         (ABOVE, {"protocol": EXACT}, "rank must be >= 1, got 0"),
-        (ABOVE + 0.5, {"protocol": EXACT}, "rank must be a whole number >= 1, got"),
-        (ABOVE + ITEMS, {"protocol": EXACT}, "rank must be"),
         (SCORES, {"protocol": EXACT}, "ranks of the same users, got ..60, 40"),
         ({"A": ABOVE, "B": ABOVE[:9]}, {"protocol": EXACT}, "the same users, got ..60,., .9,."),
         (POSITIONS, {"protocol": EXACT}, "first_rank must be 0 or 1, the best position, got None"),
-        (POSITIONS, {"protocol": EXACT, "first_rank": 2}, "first_rank must be .* got 2"),
         (POSITIONS, {"protocol": EXACT, "first_rank": 1}, "rank must be >= 1, got 0"),
         (LONG, {}, "n_items is needed"),
         (LONG, {"n_items": ITEMS, "first_rank": 0}, "scores must have one column rank"),

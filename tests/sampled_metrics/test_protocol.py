@@ -138,12 +138,6 @@ def test_catalogue_sizes_broadcast():
     assert protocol.draw([1, 1], np.random.default_rng(0)).tolist() == [1, 1]
 
 
-def test_draws_need_no_more_than_the_shape_asked_for():
-    protocol = Protocol(100, 5)
-    draws = protocol.draw([1, 100], np.random.default_rng(3), size=(4, 2))
-    assert draws.tolist() == [[1, 6]] * 4
-
-
 FEW = {"n_items": 5, "n_negatives": 2}
 
 
@@ -151,27 +145,18 @@ FEW = {"n_items": 5, "n_negatives": 2}
     ("arguments", "message"),
     [
         ({"n_items": 1, "n_negatives": 1}, "n_items must be >= 2, got 1"),
-        ({"n_items": 5.5, "n_negatives": 1}, "n_items must be whole numbers >= 2, got 5.5"),
-        ({"n_items": [9, 1], "n_negatives": 1}, "n_items must be >= 2, got 1"),
         ({"n_items": [], "n_negatives": 1}, "n_items must hold at least one catalogue size"),
         ({"n_items": 5, "n_negatives": 0}, "n_negatives must be a whole number >= 1, got 0"),
         ({"n_items": 5, "n_negatives": 1.0}, "n_negatives must be a whole number >= 1, got 1.0"),
-        ({"n_items": 5, "n_negatives": True}, "n_negatives must be a whole number >= 1, got True"),
         (
             {"n_items": 5, "n_negatives": 5, "replacement": False},
             "n_negatives must be <= 4, the irrelevant items there are, when sampling without "
             "replacement, got 5",
         ),
-        (
-            {"n_items": 5, "n_negatives": 4, "replacement": False, "n_relevant": 2},
-            "n_negatives must be <= 3",
-        ),
-        ({"n_items": [9, 5], "n_negatives": 5, "replacement": False}, "n_negatives must be <= 4"),
         ({"n_items": 5, "n_negatives": 1, "replacement": 1}, "replacement must be True or False"),
         ({"n_items": 5, "n_negatives": 1, "n_relevant": 0}, "n_relevant must be a whole number"),
         ({"n_items": 3, "n_negatives": 1, "n_relevant": 3}, "n_items must be >= 4, got 3"),
         ({"n_items": 10**15, "n_negatives": 10**4}, r"n_items \* n_negatives must be < 2\*\*62"),
-        ({"n_items": [9, 10**15], "n_negatives": 10**4}, r"n_items \* n_negatives must be < "),
         (FEW | {"weights": [1, 2]}, r"weights must have shape \(5,\)"),
         (FEW | {"weights": [1, 2, -1, 1, 1]}, "weights must be finite and >= 0, got -1.0"),
         (FEW | {"weights": [1, 0, 0, 0, 0]}, "weights must hold more than 1 above 0, got 1"),
@@ -192,9 +177,7 @@ def test_bad_protocols(arguments, message):
         (1, {"rank": 0}, "rank must be >= 1, got 0"),
         (1, {"rank": 11}, "rank must be <= 10, got 11"),
         (1, {"rank": 2.5}, "rank must be whole numbers >= 1, got 2.5"),
-        (1, {"rank": math.nan}, "rank must be whole numbers >= 1, got nan"),
         (2, {"rank": 5, "position": 3}, r"position must be a whole number in \[1, 2\], got 3"),
-        (2, {"rank": 1, "position": 2}, "rank must be >= 2, got 1"),
         (2, {"rank": 10, "position": 1}, "rank must be <= 9, got 10"),
     ],
 )
@@ -326,18 +309,6 @@ def test_a_pool_of_several_items_lists_collapses():
             pmf[sum(i < above for i in set(draws))] += Fraction(1, 4**4)
         exact = [float(p) for p in pmf]
         np.testing.assert_allclose(protocol.pmf(rank, position), exact, atol=1e-14)
-
-
-def test_one_item_with_most_of_the_weight():
-    weights = [1e6, *[1.0] * 30]
-    protocol = Protocol(31, 10, weights=weights, replacement=False)
-    # The heavy one is relevant at rank 1; without it all are alike.
-    assert protocol.pmf(1)[0] == pytest.approx(1, abs=1e-12)
-    pmf = Protocol(31, 10, weights=weights[::-1], replacement=False).pmf(31)
-    alike = Protocol(31, 10, replacement=False).pmf(31)
-    np.testing.assert_allclose(pmf, alike, atol=1e-12)
-    with pytest.raises(ValueError, match="weights must be left out for the distribution of coll"):
-        Protocol(31, 10, weights=weights, collapsed=True).pmf(1)
 
 
 def test_a_copy_has_the_class_of_its_weights():

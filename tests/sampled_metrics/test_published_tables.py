@@ -1,7 +1,7 @@
 """Published tables: bounds against other programmes and enumeration, coverage, and refusals."""
 
 import re
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import sampled_metrics as sm
 from sampled_metrics import Protocol, metric, priors
-from sampled_metrics.bounds.averages import _expectations, _Programme, contrasts
+from sampled_metrics.bounds.averages import _expectations, contrasts
 from sampled_metrics.printed_rows import _number
 
 MANY = 10**15  # so many users that only rounding is left
@@ -70,40 +70,6 @@ def test_a_mean_rank_is_an_auc():
     assert_allclose(bounds.frame["low"], expected["low"], atol=2e-3)
     assert bounds.notes == ("the mean rank is read as AUC, which is 1 - (mean rank - 1) / "
                             "n_negatives",)  # fmt: skip
-
-
-def by_vertices(rows, objective, low, high):
-    """The least of the target over all vertices: some columns, and as many ends less one."""
-    best = np.inf
-    for n_tight in range(len(rows) + 1):
-        for tight_rows, sides in product(
-            combinations(range(len(rows)), n_tight), product((0, 1), repeat=n_tight)
-        ):
-            ends = [1.0, *((low, high)[side][i] for i, side in zip(tight_rows, sides, strict=True))]
-            for support in combinations(range(rows.shape[1]), n_tight + 1):
-                system = np.vstack([np.ones(n_tight + 1), rows[np.ix_(tight_rows, support)]])
-                if abs(np.linalg.det(system)) < 1e-12:
-                    continue
-                weights = np.linalg.solve(system, ends)
-                values = rows[:, support] @ weights
-                inside = (values >= low - 1e-9) & (values <= high + 1e-9)
-                if (weights >= -1e-9).all() and inside.all():
-                    best = min(best, float(objective[list(support)] @ weights))
-    return best
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_programme_agrees_with_all_its_vertices(seed):
-    rng = np.random.default_rng(seed)
-    rows, objective = rng.random((3, 7)), rng.random(7)
-    middle = rows @ rng.dirichlet(np.ones(7)) + rng.normal(0, 0.25, 3) * (seed % 2)
-    low, high = middle - 0.02, middle + 0.02
-    expected = by_vertices(rows, objective, low, high)
-    least = _Programme(rows, np.array([0])).least(objective, low, high)
-    assert least == pytest.approx(expected, abs=5e-6)  # both infinite where nothing is possible
-    assert least <= expected + 1e-12
-    feasible = _Programme(rows, np.array([0])).feasible(low, high)
-    assert feasible == np.isfinite(expected)
 
 
 def test_the_assumption_is_that_of_its_definition():
@@ -373,7 +339,6 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
     ("cells", "options", "said"),
     [
         ({"HR_10": ["60.3"]}, {}, "must be in [0, 1], got '60.3': write percentages as 25.0%"),
-        ({"HR_10": ["-0.1"]}, {}, "must be a published number"),
         (
             {"HR_10": ["0.5±0.1"]},
             {},
@@ -382,19 +347,12 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
         ({"HR_10": ["0.5"], "Hit_10": ["0.5"]}, {}, "two columns for Hit@10"),
         ({"note": ["x"]}, {}, "needs a column of a metric"),
         ({"mr": ["52"]}, {"n_negatives": 50}, "the mean rank of A must be in [1, 51], got '52'"),
-        ({"mr": ["0.2"]}, {}, "the mean rank of A must be at least 1, got '0.2'"),
-        ({"HR_10": ["-"]}, {}, "must hold one number"),
-        ({"HR_0": ["0.5"]}, {}, "k must be a whole number"),
         ({"HR_10": ["0.5"], "users": ["many"]}, {}, "users of A must be a whole number"),
-        ({"HR_10": ["0.5"]}, {"users": 10**20}, "users must be a whole number in [1, 10000"),
-        ({"HR_10": ["0.5"], "users": ["1" * 20]}, {}, "users of A must be a whole number in [1, 1"),
         ({"HR_10": ["0.5"], "users": ["1" * 5_000]}, {}, "users of A must be a whole number in"),
-        ({"HR_10": ["0.5"]}, {"n_items": 10**20}, "n_items must be a whole number in [1, 46"),
         ({"HR_10": ["0.5"]}, {"n_items": None}, "n_items is needed"),
         ({"HR_10": ["0.5"]}, {"n_items": 50, "replacement": False}, "n_negatives must be <= 49"),
         ({"HR_10": ["0.5"]}, {"replacement": None}, "replacement must be True or False"),
         ({"HR_10": ["0.5"]}, {"confidence": 1}, "confidence must be a number in (0, 1)"),
-        ({"HR_10": ["0.5"]}, {"assumption": "flat"}, "assumption must be"),
         ({"HR_10": ["0.5"]}, {"metrics": ["nddg@10"]}, "did you mean 'ndcg'"),
     ],
 )

@@ -257,13 +257,6 @@ def test_rankings_may_differ_in_the_number_of_decoys():
             assert np.allclose(pooled[rows], separate, rtol=1e-10, atol=1e-13)
 
 
-def test_variance_of_items_with_nothing_above_them():
-    sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
-    for name, expected, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
-        variance = sets.variance(metric(name), 4)[0]
-        assert round(variance, digits) == expected
-
-
 GOOD = {"n_better": [[0, 3]], "n_tied": [[0, 1]], "level": [[0, 1]], "n_irrelevant": [8]}
 
 
@@ -271,13 +264,8 @@ GOOD = {"n_better": [[0, 3]], "n_tied": [[0, 1]], "level": [[0, 1]], "n_irreleva
     ("change", "said"),
     [
         ({"n_better": [0, 3]}, "n_better must have shape (n_rankings, n_relevant), got (2,)"),
-        ({"n_better": [[-1, 3]]}, "n_better must be >= 0, got -1"),
-        ({"n_better": [[0, 2.5]]}, "n_better must be whole numbers >= 0, got 2.5"),
-        ({"n_tied": [[0, 1, 1]]}, "n_tied must have shape (1, 2), got (1, 3)"),
         ({"n_irrelevant": [8, 9]}, "n_irrelevant must have shape (1,), got (2,)"),
-        ({"n_irrelevant": [0]}, "n_irrelevant must be >= 1, got 0"),
         ({"level": [[1, 2]]}, "level must be dense"),
-        ({"level": [[0, 2]]}, "level must be dense"),
         ({"level": [[0, 0]]}, "n_better must be equal for items of one level"),
         ({"level": [[1, 0]]}, "n_better must grow by at least the ties of the level before"),
         ({"n_irrelevant": [3]}, "n_better must not exceed n_irrelevant with the ties: got [0, 3]"),
@@ -293,12 +281,8 @@ def test_bad_rankings_are_refused(change, said):
     [
         (lambda s: s.expected(metric("ap"), -1), "n_negatives must be >= 0, got -1"),
         (lambda s: s.expected(metric("ap"), 9), "n_negatives must be <= 8, the irrelevant"),
-        (lambda s: s.variance(metric("ap"), [9]), "n_negatives must be <= 8, the irrelevant"),
-        (lambda s: s.pmf(9), "n_negatives must be <= 8"),
         (lambda s: s.pmf([1, 2]), "n_negatives must be one number or have shape (1,)"),
         (lambda s: s.pmf(2, reach=0), "reach must be a whole number >= 1, got 0"),
-        (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
-        (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
         (lambda s: s.variance(metric("ap"), 2), "variance is for rankings without ties, got some"),
         (
             lambda s: s.expected(estimators.naive(metric("ap"), Protocol(10, 2, n_relevant=2)), 3),
@@ -309,8 +293,3 @@ def test_bad_rankings_are_refused(change, said):
 def test_bad_arguments_are_refused(call, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         call(RelevantSets(**GOOD))
-
-
-def test_sets_print_in_one_line():
-    sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
-    assert repr(sets) == "RelevantSets(rankings=1, relevant=2, n_irrelevant=8)"

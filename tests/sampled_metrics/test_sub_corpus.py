@@ -284,7 +284,6 @@ def broken(change, **options):
     ("change", "message"),
     [
         (lambda runs, qrels: runs["A"]["q1"].popitem(), "got 8 of its 9 documents for query q1"),
-        (lambda runs, qrels: runs["A"]["q1"].popitem(), r"map_at_k=\[len\(corpus\)\]"),
         (lambda runs, qrels: runs["B"].pop("q2"), "same queries, got none of query q2 by B"),
         (lambda runs, qrels: qrels.pop("q0"), r"got none for query q0 \(1 of 3 queries\)"),
         (lambda runs, qrels: qrels["q0"].update(d0=0), "got none for query q0"),
@@ -292,7 +291,6 @@ def broken(change, **options):
         (lambda runs, qrels: qrels["q0"].update(z=1), "neither a bound nor an estimate"),
         (lambda runs, qrels: qrels["q0"].update(dict.fromkeys(runs["A"]["q0"], 1)),
          r"got 0 beside 9 that were kept on purpose \(9 of them relevant .* rank a uniform sample"),
-        (change_score("high"), "score must be a number, got 'high'"),
         (change_score(float("nan")), "score must be a number, got nan"),
         (lambda runs, qrels: runs["A"].update(q0=3), "must map each query to a mapping"),
     ],
@@ -444,8 +442,6 @@ def test_ranks_that_contradict_a_uniform_sample_are_refused():
         ({"corpus_size": 9}, "must exceed the 9 documents"),
         ({"corpus_size": 30.5}, "corpus_size must be a whole number"),
         ({"corpus_size": []}, r"corpus_size must be a whole number >= 2, got \[\]"),
-        ({"corpus_size": [9, 30.5]}, "corpus_size must be a whole number"),
-        ({"corpus_size": [8, 30]}, "at least the 9 documents that run ranks, got 8"),
         ({"kept": ["z"]}, "kept must hold documents of the sub-corpus, got z"),
     ],
 )
@@ -476,7 +472,6 @@ def of_lines(folder, *lines):
         (lambda _: sm.compare(alone(), "rr"), "2 systems or more, got system alone"),
         (lambda _: sm.estimate(alone(), ["rr"], gamma=0), "gamma must be"),
         (lambda _: sm.estimate(alone(), "rr", estimator="naive"), "left out for a sub-corpus"),
-        (lambda _: sm.compare(alone(), "rr", estimator="naive"), "left out for a sub-corpus"),
     ],
 )
 def test_calls_that_are_refused(tmp_path, call, message):

@@ -1,8 +1,6 @@
 """The widgets: what they compute is what the package computes, and they work by keyboard."""
 
 import gzip
-import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -17,10 +15,8 @@ from sampled_book.chapters.corrected_movielens import one_evaluation
 from sampled_book.data.datasets import bundled_ranks
 from sampled_book.display import widgets
 from sampled_book.experiments import stretch
-from sampled_book.experiments.theory import expected_of_set
 from sampled_metrics import (
     Protocol,
-    RankIntervals,
     _printed_ranges,
     compare,
     consistency,
@@ -247,35 +243,6 @@ def test_the_error_of_an_average_is_that_of_the_package(page, name):
             assert average["sd"] == pytest.approx(np.sqrt(variance), rel=1e-7)
 
 
-def test_the_table_of_the_correction_adds_up(page):
-    """Error squared is bias squared plus noise squared, and the noise falls with more users."""
-    root = page.locator("[data-widget=correct]")
-    noise = []
-    for users in ("Home", "End"):
-        root.get_by_label("Users N").focus()
-        page.keyboard.press(users)
-        words = said(page, "correct")
-        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
-        table = np.array([[float(t.replace("\u2212", "-")) for t in row] for row in rows])
-        np.testing.assert_allclose(np.hypot(table[:, 0], table[:, 1]), table[:, 2], rtol=0.06)
-        assert all(
-            f"{row[2]} points ({name})" in words for row, name in zip(rows, "XYZ", strict=True)
-        )
-        noise.append(table[:, 1])
-    np.testing.assert_allclose(noise[0] / noise[1], 100, rtol=0.06)  # 10 and 100,000 users
-
-
-@pytest.mark.parametrize("m", [1, 10, 200])
-def test_laws_of_tied_items_are_those_of_the_package(page, m):
-    cases = [(0, 0, 300), (0, 5, 300), (40, 0, 300), (40, 120, 300), (9, 290, 300), (1, 1, 4_000)]
-    better, tied, n = (np.array(column) for column in zip(*cases, strict=True))
-    package = RankIntervals(better, tied, n).sampled_pmf(m)
-    for law, pmf in zip(computed(page, "tiedLaw", *[(*c, m) for c in cases]), package, strict=True):
-        values = np.zeros(m + 1)
-        values[law["start"] : law["start"] + len(law["p"])] = law["p"]
-        np.testing.assert_allclose(values, pmf, rtol=1e-9, atol=1e-11)
-
-
 WIN = """([name, m, n, gamma, runs]) => {
     const data = Object.values(sampledMetrics.bundled());
     const laws = data.map(each => sampledMetrics.laws(each, m));
@@ -335,39 +302,6 @@ def test_an_evaluation_names_the_best_as_often_as_in_theory(page, name, m, corre
     assert (simulated[..., 1].mean(axis=0) > sd).all()
 
 
-def test_evaluations_are_repeated_by_button_by_key_and_held(page):
-    root = page.locator("[data-widget=repeat]")
-    again = root.get_by_role("button", name="Sample again")
-
-    def runs():
-        return int(re.search(r"of ([\d,]+) evaluation", said(page, "repeat"))[1])
-
-    root.get_by_role("button", name="Start again").click()
-    assert runs() == 1
-    again.click()
-    assert runs() == 2
-    again.focus()
-    page.keyboard.press("Enter")
-    assert runs() == 3
-    again.hover()
-    page.mouse.down()
-    page.wait_for_timeout(1_000)
-    page.mouse.up()
-    held = runs()
-    assert held > 5
-    page.wait_for_timeout(200)
-    assert runs() == held
-    root.get_by_role("button", name="Sample 100 times").click()
-    pattern = f"of {held + 100} evaluations"
-    page.wait_for_function(
-        """text => document.querySelector('[data-widget=repeat] .sm-said').textContent
-            .includes(text)""",
-        arg=pattern,
-    )
-    share = re.search(r"Right so far: ([\d.]+) of", said(page, "repeat"))[1]
-    assert 0 <= float(share) <= held + 100
-
-
 SETS = [([1, 2, 3], 12, 4), ([2, 7, 12], 12, 9), ([12, 60, 400], 1_000, 48), ([4, 5], 300, 20)]
 
 
@@ -385,39 +319,6 @@ def test_terms_of_several_items_are_those_of_the_package(page, ranks, n, m, repl
         )
         package = [float(naive.expected(r, j)) for j, r in places]
         np.testing.assert_allclose(sampled, package, rtol=1e-9, atol=1e-12)
-
-
-def test_three_items_are_moved_and_stay_in_order(page):
-    root = page.locator("[data-widget=several]")
-    root.locator("fieldset").get_by_text("AP", exact=True).click()
-    root.locator("fieldset").get_by_text("1,000", exact=True).click()
-    first, second, third = root.locator("[role=slider]").all()
-
-    def sums():
-        said(page, "several")
-        rows = [row.locator("td").all_inner_texts() for row in root.locator("tbody tr").all()]
-        ranks = [int(row[0].replace(",", "")) for row in rows[:3]]
-        return ranks, [float(value) for value in rows[3][1:]]
-
-    second.focus()
-    page.keyboard.press("Home")
-    ranks, (exact, sampled, _) = sums()
-    assert ranks[1] == ranks[0] + 1
-    assert exact == pytest.approx(metric("ap").of_set(ranks), rel=5e-3)
-    m = int(root.locator("input[type=range]").get_attribute("aria-valuetext"))
-    protocol = Protocol(1_000, m, replacement=False, n_relevant=3)
-    expected = expected_of_set(estimators.naive("ap", protocol), ranks)
-    assert sampled == pytest.approx(expected, rel=5e-3)
-    third.scroll_into_view_if_needed()
-    box = third.locator("path").bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(box["x"] - 2_000, box["y"])  # past both others
-    page.mouse.up()
-    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
-    first.focus()
-    page.keyboard.press("End")
-    assert sums()[0] == [ranks[0], ranks[0] + 1, ranks[0] + 2]
 
 
 @pytest.mark.parametrize("m", [1, 2, 10, 100])
@@ -581,19 +482,6 @@ def test_negatives_are_drawn_from_all_others_alike(page, way):
     assert way or all(len(set(sample)) == 3 for sample in places)
 
 
-def test_the_bundled_data_are_those_of_the_package():
-    def held(name):
-        text = (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
-        return json.loads(
-            text.removeprefix(f"window.sampledMetrics.{name} = ").rstrip().rstrip(";")
-        )
-
-    assert held("ranks") == widgets.ranks()
-    ranges = held("possible")
-    assert list(ranges) == list(widgets.METRICS)
-    assert [list(by_m) for by_m in ranges.values()] == [list(map(str, widgets.NEGATIVES))] * 2
-
-
 @pytest.fixture(scope="module")
 def log_of_100():
     """Sampled ranks that the widget on assumptions was computed from, and their protocol."""
@@ -639,36 +527,6 @@ def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
         for recommender, numbers in held.items()
         for second in numbers["prior"]["log"]["ahead"]
     )
-
-
-def test_the_last_thing_to_assume_is_a_prior_and_gives_no_verdict(page):
-    root = page.locator("[data-widget=assume]")
-    dial = root.locator("input[type=range]")
-    for label, size in (("Recall@10", "6,040"), ("Recall@10", "a million"), ("NDCG@10", "6,040")):
-        for choice in (label, size, "100"):
-            root.locator("fieldset").get_by_text(choice, exact=True).click()
-        users = "million" if size == "a million" else "log"
-        dial.focus()
-        page.keyboard.press("End")
-        words = said(page, "assume")
-        held = page.evaluate(f"() => sampledMetrics.possible['{label.lower()}'][100]")
-        shown = root.locator("svg").get_attribute("aria-label")
-        for recommender, numbers in held.items():
-            prior = numbers["prior"][users]
-            value, *ends = (100 * end for end in prior["value"])
-            low, high = _printed_ranges.ends(*ends, 1)
-            assert f"{recommender} {value:.1f}% ({low}% to {high}%)" in shown
-            for second in prior["ahead"]:
-                assert f"{recommender} ahead of {second}" in words
-        ahead = sum(len(numbers["prior"][users]["ahead"]) for numbers in held.values())
-        assert words.count("ahead of") == ahead
-        assert ("no verdict" in words) == (ahead > 0)
-        assert "beats" not in words
-        page.keyboard.press("Home")
-        assert "erdict in" in said(page, "assume")
-    box = dial.bounding_box()
-    page.mouse.click(box["x"] + box["width"] - 4, box["y"] + box["height"] / 2)
-    assert "a prior" in root.locator("output").inner_text()
 
 
 def test_scripts_are_small():

@@ -88,7 +88,6 @@ BAD_TABLES = {
     "no rank": (rows().drop(columns="rank"), "there is no rank"),
     "misnamed": (rows().rename(columns={"rank": "rank_of"}), "is it 'rank_of'"),
     "misspelt": (rows(n_item=[5, 5]), "did you mean 'n_items'"),
-    "upper case": (rows().rename(columns={"rank": "Ranks"}), "did you mean 'rank'"),
     "half of the counts": (pd.DataFrame({"user": [1], "n_better": [0]}), "there is no n_tied"),
     "rank and counts": (rows(n_better=0, n_tied=0), "either a column rank or n_better"),
     "no rows": (rows().iloc[:0], "one row or more"),
@@ -96,7 +95,6 @@ BAD_TABLES = {
     "rank beyond": (rows(rank=[1, 11]), r"rank must be <= 10, with 9 negatives, got 11 in row 2"),
     "fraction": (rows(rank=[1, 2.5]), "whole number >= 1, got .*2.5.* in row 2"),
     "NaN": (rows(rank=[1, np.nan]), "whole number >= 1, got .*nan.* in row 2"),
-    "infinite": (rows(rank=[1, np.inf]), "whole number >= 1, got .*inf.* in row 2"),
     "text": (rows(rank=["1", "best"]), "got 'best' in row 2"),
     "no user named": (rows(user=["a", None]), "user must not be missing, as it is in row 2"),
     "empty name": (rows(recommender=["A", " "]), "recommender must not be missing"),
@@ -104,7 +102,6 @@ BAD_TABLES = {
         pd.DataFrame({"user": [1], "n_better": [5], "n_tied": [5]}),
         r"n_better \+ n_tied must be <= n_negatives = 9, got 5 \+ 5",
     ),
-    "negative": (pd.DataFrame({"user": [1], "n_better": [-1], "n_tied": [5]}), "n_better must be"),
     "same rank": (rows(user=1, rank=4), "different ranks: rank 4 occurs again in row 2"),
     "row twice": (
         pd.DataFrame({"user": [1, 1], "n_better": [4, 4], "n_tied": [0, 0]}),
@@ -117,15 +114,8 @@ BAD_TABLES = {
         "n_negatives must agree with the column n_negatives, got 9 and 10 in row 2",
     ),
     "two users": (rows(user_id=1), "has the columns .*, which may each be the user"),
-    "two other users": (
-        rows(user_id=1, qid=1).drop(columns="user"),
-        "has the columns .*, which may each be the user",
-    ),
-    "two models": (rows(model=1, recommender=1), "which may each be the recommender"),
-    "two ranks": (rows(Rank=1), "has the columns .*, which may each be the rank"),
     "counts differ": (COUNTED.assign(count=[7, 6, 2]), "count must be the same for all rows of a"),
     "count 0": (COUNTED.assign(count=[7, 7, 0]), "count must be >= 1, got 0 in row 3 of the log"),
-    "half": (COUNTED.assign(count=[7, 7, 1.5]), "count must be a whole number >= 1, got 1.5 in"),
     "too large": (COUNTED.assign(count=2**52), r"counts must sum to <= 2\*\*53, got 1.351e\+16 in"),
     "no users": (COUNTED.drop(columns="user"), "there is no user"),
 }
@@ -344,20 +334,14 @@ def test_items_tell_rows_apart_that_are_alike():
     ("content", "message"),
     [
         (b"", "empty file"),
-        (b"\n\n", "empty file"),
         (b"user,rank\n", "one row or more"),
         (b"user,rank\n1,3\n2,1", "cut short"),
         (b"user,rank\n1,3\n2\n", "rank must be a whole number >= 1, got '' in row 2"),
-        (b"user,rank\n1,3,4\n2,1,7\n", "must be a CSV file"),
         (b"user,rank\n1,3\n2,1,7\n", "must be a CSV file"),
-        (b"user,rank\n\xff\xfe,3\n", "must be a CSV file"),
         (b"user,rank\n1,\n", "rank must be a whole number >= 1, got '' in row 1"),
         (b'user,rank\n"1,3\n', "must be a CSV file"),
         (b"user,user,rank\n1,1,3\n", "must have one column user"),
         (gzip.compress(b"user,rank\n1,3\n", mtime=0)[:-9], "must be a CSV file"),
-        (b"user;rank\n1;3\n2\n", "rank must be a whole number >= 1, got '' in row 2"),
-        (b'{"user": {"0": 1}, "rank": {"0": 3}}\n', "must be a JSON file, got: no rows such as"),
-        (b"[1, 2]\n", "must be a JSON file, got: no rows such as"),
         (b'{"user": 1, "rank": 3}\n{"user": 2, "ra', "must be a JSON file"),
         ("user,rank\n1,3\n".encode("utf-16"), "a null character, as in UTF-16"),
         ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
@@ -525,14 +509,10 @@ PLAIN = pd.DataFrame(
 PARTS = {
     "in order": PLAIN,
     "mixed up": PLAIN.sample(frac=1, random_state=1),
-    "other users": PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]),
     "large numbers": PLAIN.assign(user=PLAIN["user"] + 2**40),
     "several items": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)),
-    "several in order": PLAIN.assign(user=[1, 2, 2, 2, 3, 3] * 2, item=range(12)),
     "more in the end": PLAIN.assign(user=[1, 2, 3, 4, 5, 5, 1, 2, 4, 4, 4, 4]),
     "one item": PLAIN.assign(item=range(12), instance=1),
-    "one item in letters": PLAIN.assign(item=[*"abcdef"] * 2),
-    "several rows": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2),
     "several ties": PLAIN.drop(columns="rank").assign(
         user=1, n_better=[3, 2, 1] * 4, n_tied=[0, 1, 2, 3] * 3
     ),
@@ -554,20 +534,15 @@ PARTS = {
     "numbers, then text": PLAIN.assign(user=[*range(11), "x"]),
     "numbers, then a fraction": PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]),
     "names that are numbers": PLAIN.assign(recommender=["007"] * 6 + ["7"] * 6),
-    "sparse numbers": PLAIN.assign(user=PLAIN["user"] * 2**40),
-    "several in letters": PLAIN.assign(user=[*"ababcc"] * 2, item=[*"abcdef"] * 2),
     "an item in letters twice": PLAIN.assign(user=1, item=[*"abcdefgabcda"]),
     "instances in letters": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, instance=[*"xxxyzy"] * 2),
-    "several of one instance": PLAIN.assign(user=[1, 1, 1, 2, 2, 2] * 2, instance=[1, 2, 2] * 4),
     "several under another name": PLAIN.assign(user=[1, 1, 1, 2, 2, 2] * 2, variant=[*"abc"] * 4),
     "no recommender": PLAIN[:6].drop(columns="recommender"),
     "missing numbers": PLAIN.assign(rank=[1, 2, None] * 4),
     "missing users": PLAIN.assign(user=[1, 2, 3, 4, 5, None] * 2),
-    "whole fractions": PLAIN.assign(rank=PLAIN["rank"].astype(float)),
     "counts of users": PLAIN.assign(count=3),
     "n_above": PLAIN.assign(n_above=PLAIN["rank"] / 2),
     "an option that differs": PLAIN.assign(n_negatives=[9, 8] * 6),
-    "names that look missing": PLAIN.assign(recommender=["NA"] * 6 + ["null"] * 6),
     "truth values": PLAIN.assign(user=[True, False] * 6, item=range(12)),
 }
 
@@ -638,30 +613,6 @@ def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypa
     table.to_csv(tmp_path / "log.csv", index=False)
     with pytest.raises(ValueError, match=r"must have room for its rows in .*TMPDIR"):
         read_log(tmp_path / "log.csv", **SIZES)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[:-1],
-        lambda content: content + b"1,2,3,4\n",
-        lambda content: content + b"1\n",
-        lambda content: content + b"z,\0,3\n",
-        lambda content: content + b"z,\xff,3\n",
-        lambda content: content.replace(b",", b";", 1),
-    ],
-)
-def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, monkeypatch, damage):
-    path = tmp_path / "log.csv"
-    path.write_bytes(damage(PLAIN.replace("b, c", "b").to_csv(index=False).encode()))
-    monkeypatch.setattr(_sources, "_ROWS", 5)
-    refusal = attempt(path, **SIZES)[1]
-    assert str(path) in refusal
-    assert "\n" not in refusal
-
-
-def test_the_bundled_log_is_read_whole():
-    assert len(read_log("bundled", n_negatives=100).frame) == 18_120
 
 
 def test_counts_belong_to_users():
@@ -765,7 +716,6 @@ DASK = {
     "in order": PLAIN,
     "mixed up": PLAIN.sample(frac=1, random_state=1),
     "categories": PLAIN.astype({"recommender": "category"}),
-    "pandas' integers": PLAIN.astype({"user": "Int64", "rank": "Int32"}),
     "another column": PLAIN.assign(note=[*"abcdef"] * 2),
     "text": PLAIN.assign(user=[*"abcdef"] * 2),
     "several items": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)),

@@ -189,18 +189,6 @@ def test_arrays_of_dask_are_computed_by_rows(
     assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
 
 
-@pytest.mark.matrix
-def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
-    users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
-    rank_options = {"score": lambda u, i: (u @ i.T).round(12)}
-    expected = sm.rank(*files, **rank_options).frame
-    for cluster in (None, client):
-        frame = sm.rank(users, items, *files[2:], cluster=cluster, **rank_options).frame
-        pd.testing.assert_frame_equal(frame, expected)
-        with pytest.raises(ValueError, match="score must give the same scores at each call"):
-            sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
-
-
 def test_what_is_wrong_with_an_array_of_dask_is_said(small_tasks, files, client):
     values = np.load(files[1])
     items = dask.array.from_array(values, chunks=(50, 4))
@@ -305,12 +293,9 @@ def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": "l1"}, "score must be 'dot', 'cosine', 'euclidean' or a function, got 'l1'"),
         ({"cluster": "local:0"}, "cluster must have one worker or more, got 'local:0'"),
-        ({"cluster": 2}, "cluster must be an address, 'local:N' or a distributed.Client, got 2"),
         ({"items": None}, r"shape|held_out|item must be < 4, the rows of the item factors"),
         ({"items": None, "score": "cosine"}, "items must be given with a score"),
-        ({"users": 0}, "users must be a whole number >= 1, got 0"),
         ({"users": np.array([["a"]])}, "users must be real numbers, got dtype <U1"),
         ({"score": lambda u, i: np.ones((1, 1))}, r"scores must have shape \(40, 1\)|\(1, 1\)"),
     ],
