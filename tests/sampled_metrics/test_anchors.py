@@ -1,8 +1,11 @@
 """Logs with anchors: drawn by `anchors`, read by `read_log`, analysed by estimate and compare."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import sampled_metrics as sm
 from sampled_metrics.cli import main
@@ -279,6 +282,48 @@ def test_the_command_draws_what_the_function_does(ranks, tmp_path, capsys):
         assert main([*draw, *options]) == 2
         assert message in capsys.readouterr().err
     assert sorted(file.name for file in tmp_path.iterdir()) == ["anchors.csv", "log.csv"]
+
+
+def notes_of(odds, seed, metrics=("ndcg@10", "recall@10"), chosen=0):
+    """What is said of anchors beside 100 negatives; an item above is drawn with these odds."""
+    ranks, rng = ranks_of(seed, 600), np.random.default_rng(seed)
+    missed = rng.binomial(ranks - 1, 0.5) if chosen else ranks - 1
+    above = np.minimum(ranks - 1 - missed, chosen)
+    others = ranks - 1 - above
+    draw = stats.nchypergeom_wallenius
+    x = draw.rvs(N_ITEMS - 1 - chosen, others, 100, odds, random_state=rng)
+    rows = pd.DataFrame({"user": range(600), "n_better": x, "n_tied": 0, "n_negatives": 100})
+    if chosen:
+        rows = rows.assign(n_chosen=chosen, n_chosen_better=above)
+    log = sm.read_log(anchored(rows, ranks, "ndcg@10", 150, seed), anchors="ndcg@10", **SIZES)
+    result = sm.estimate(log, metrics)
+    assert result.notes[0].startswith("all items were ranked for 150 users")
+    return result.notes[1:]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("chosen", [0, 30])
+def test_anchors_agree_with_uniform_negatives_in_nine_of_ten_logs(chosen):
+    """The note says at most 10%; of 30 logs more than 8 have a probability of 0.2%."""
+    said = sum(bool(notes_of(1.0, seed, ["ndcg@10"], chosen)) for seed in range(30))
+    assert said <= 8
+
+
+@pytest.mark.parametrize("chosen", [0, 30])
+def test_anchors_contradict_negatives_drawn_by_popularity(chosen):
+    first, second = notes_of(20.0, 1, chosen=chosen)
+    assert re.fullmatch(
+        r"ndcg@10 of recommender is 0\.\d{3} to 0\.\d{3} by the anchors, but its possible range "
+        r"without them is 0\.\d{3} to 0\.\d{3}: if the negatives were drawn as the log says"
+        + " and deeper ranks have fewer users" * (not chosen)
+        + ", at most 10% of logs have ranges so far apart",
+        first,
+    )
+    assert second.startswith("recall@10 of recommender is ")
+
+
+def test_anchors_contradict_the_record_alone():
+    assert "its typical range without them is" in notes_of(4.0, 1)[0]
 
 
 @pytest.mark.parametrize("replacement", [False, True])

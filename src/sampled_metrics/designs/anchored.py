@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .._confidence import NONE, OF_USERS, THEOREM, Assumed
+from .._confidence import LIKE_BENCHMARK, NONE, OF_USERS, THEOREM, Assumed, percent
+from .._printed_ranges import written
 from .._validate import FloatArray, as_written, shortened
 from ..bounds.anchors import Anchors, drawing_p_value
 from ..log import anchors as log_anchors
@@ -20,9 +22,13 @@ from .analysis import Analysis, Request
 from .judging import Judgement
 from .ranges import Range
 from .result_columns import ComparisonRow, EstimateRow
+from .track_record import TYPICAL
 
 #: The share of correct draws that are refused.
 _LEVEL = 1e-3
+#: When ranges that rest on the negatives hold, by their assumption on the true ranks.
+_UNIFORM = "if the negatives were drawn as the log says"
+_FEWER = f"{_UNIFORM} and deeper ranks have fewer users"
 
 
 class AnchoredAnalysis(Analysis):
@@ -98,7 +104,43 @@ class AnchoredAnalysis(Analysis):
         ]
         frame = pd.DataFrame(rows, columns=EstimateRow._fields)
         settings = {"estimator": "anchors", **self._settings()}
-        return Estimates(frame, settings, self._notes(), source=self._source(), log=self.log)
+        notes = (*self._notes(), *self._contradictions())
+        return Estimates(frame, settings, notes, source=self._source(), log=self.log)
+
+    def _contradictions(self) -> list[str]:
+        """Notes on ranges from the negatives that are disjoint from the anchors' interval."""
+        from . import analysis_of
+
+        log, request = replace(self.log, anchors=None), self.request._replace(population=False)
+        if log.shared_negatives or not (request.identification and log.kinds["n_negatives"].all()):
+            return []
+        try:
+            rows = analysis_of(log, request).estimates(progress=False).frame.to_dict("records")
+        except ValueError as problem:
+            return [f"without its anchors this log would be refused: {problem}"]
+        notes, error_rate = list[str](), 1.0 - request.confidence
+        for row, metric in product(rows, request.metrics):
+            if row["metric"] != metric.name:
+                continue
+            anchors = self._anchors(metric, (row["recommender"],))
+            ends = of_users = anchors.interval(error_rate)
+            if row["assumption"] != OF_USERS:
+                ends = anchors.population_interval(error_rate)
+            is_free = row["assumption"] in (NONE, OF_USERS)
+            for kind, (low, high), other_rate, condition in (
+                ("possible", ends, error_rate, _UNIFORM if is_free else _FEWER),
+                ("typical", of_users, 1.0 - TYPICAL, f"if {LIKE_BENCHMARK}"),
+            ):
+                other = row[f"{kind}_low"], row[f"{kind}_high"]
+                if other[1] < low or other[0] > high:
+                    notes.append(
+                        f"{metric.name} of {shortened(row['recommender'])} is "
+                        f"{written(low, high)} by the anchors, but its {kind} range without them "
+                        f"is {written(*other)}: {condition}, at most "
+                        f"{percent(error_rate + other_rate)} of logs have ranges so far apart"
+                    )
+                    break
+        return notes
 
     def _estimate_row(self, name: str, metric: Metric) -> EstimateRow:
         anchors, error_rate = self._anchors(metric, (name,)), 1.0 - self.request.confidence
