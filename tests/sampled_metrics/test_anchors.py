@@ -326,6 +326,35 @@ def test_anchors_contradict_the_record_alone():
     assert "its typical range without them is" in notes_of(4.0, 1)[0]
 
 
+@pytest.mark.simulation
+def test_anchors_of_a_sub_corpus_hold_where_a_hub_was_not_drawn():
+    """60 queries, 300 documents; 180 were kept or drawn, and not d299, above 70% of answers."""
+    rng, names = np.random.default_rng(4), [f"d{i}" for i in range(300)]
+    judged = {f"q{i}": {f"d{i}": 1} for i in range(60)}
+    scores = rng.normal(size=(60, 300))
+    scores[np.arange(60), np.arange(60)] += 3
+    scores[rng.random(60) < 0.7, 299] = 9.0
+    own = scores[np.arange(60), np.arange(60)][:, None]
+    ranks, in_part = ((scores[:, :size] > own).sum(axis=1) + 1 for size in (300, 180))
+    exact = sm.metric("rr")(ranks).mean()
+    run = {
+        q: dict(zip(names[:180], row, strict=False)) for q, row in zip(judged, scores, strict=True)
+    }
+    range_of = sm.estimate(sm.readers.ranx({"A": run}, judged, corpus_size=300), ["rr"]).frame
+    assert range_of["possible_low"].item() > exact
+    rows = pd.DataFrame({"user": [*judged], "n_chosen": 179, "n_chosen_better": in_part - 1})
+    log, sizes, missed, highs = sm.read_log(rows, n_items=300), {"n_items": 300}, 0, []
+    for seed in range(200):
+        drawn = rows.merge(sm.anchors(log, "rr", 30, seed), on="user", how="left")
+        drawn["exact_rank"] = np.where(drawn["draw"].notna(), ranks, np.nan)
+        (row,) = estimated(drawn, ["rr"], "rr", sizes).to_dict("records")
+        assert row["reported"] == pytest.approx(sm.metric("rr")(in_part).mean())
+        missed += not row["possible_low"] <= exact <= row["possible_high"]
+        highs.append(row["possible_high"])
+    assert stats.binomtest(missed, 200, 0.05, alternative="greater").pvalue > 1e-3, missed
+    assert np.mean(highs) < range_of["possible_low"].item(), "anchors see the hub"
+
+
 @pytest.mark.parametrize("replacement", [False, True])
 def test_beside_chosen_items_a_note_says_for_whom_all_items_are_ranked(ranks, replacement):
     rows = rows_of(ranks)
