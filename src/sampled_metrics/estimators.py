@@ -224,10 +224,10 @@ def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatA
     low = np.floor(m * share - deviation).clip(0).astype(np.int64)
     high = np.ceil(m * share + deviation).clip(None, m).astype(np.int64)
     expectations, order = np.empty(share.size), np.argsort(share)
-    for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
-        counts = np.arange(low[part].min(), high[part].max() + 1)
-        sub = replace(protocol, n_items=items.ravel()[part])
-        expectations[part] = sub.pmf(ranks.ravel()[part], position, counts) @ row[counts]
+    for block in np.array_split(order, share.size // 128 + 1) if share.size else ():
+        counts = np.arange(low[block].min(), high[block].max() + 1)
+        sub = replace(protocol, n_items=items.ravel()[block])
+        expectations[block] = sub.pmf(ranks.ravel()[block], position, counts) @ row[counts]
     return expectations.reshape(ranks.shape)
 
 

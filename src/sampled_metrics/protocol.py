@@ -226,9 +226,9 @@ class Protocol:
         above, pool = (counts.ravel() for counts in np.broadcast_arrays(above, self.pool))
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
-            part = slice(start, start + step)
+            block = slice(start, start + step)
             yield np.asarray(
-                pmf_table(self.n_negatives, above[part], pool[part], self.replacement, width)
+                pmf_table(self.n_negatives, above[block], pool[block], self.replacement, width)
             )
 
     def logpmf(
@@ -631,8 +631,8 @@ def thinned_counts(counts: FloatArray, size: int) -> FloatArray:
     m, above = counts.size - 1, np.flatnonzero(counts)
     if m == size:
         return counts
-    parts = np.array_split(above, 1 + above.size * (size + 1) // _CACHED)
-    return np.asarray(sum(counts[part] @ pmf_table(size, part, m, False) for part in parts))
+    blocks = np.array_split(above, 1 + above.size * (size + 1) // _CACHED)
+    return np.asarray(sum(counts[block] @ pmf_table(size, block, m, False) for block in blocks))
 
 
 @lru_cache(maxsize=64)

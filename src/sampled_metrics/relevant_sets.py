@@ -298,9 +298,9 @@ class RelevantSets:
             )
         target = self._target(metric, draws)
         width, square = target.values.shape[1], np.zeros(draws.size)
-        for part in blocks(np.full(draws.size, places.better.shape[1] * width * width)):
-            counts = places.better[part], places.total[part], draws[part]
-            square[part] = second_moment(*counts, target.values, replacement)
+        for block in blocks(np.full(draws.size, places.better.shape[1] * width * width)):
+            counts = places.better[block], places.total[block], draws[block]
+            square[block] = second_moment(*counts, target.values, replacement)
         mean = (self.expected(metric, draws, replacement=replacement) - target.shift) / target.scale
         return np.asarray(target.scale**2 * np.maximum(square - mean**2, 0.0))
 

@@ -43,8 +43,8 @@ class Places:
         """Distributions of the negatives above each item; shape (rows, n_relevant, width)."""
         pmf = np.empty((self.better.size, width))
         for place, size, index in self._groups():
-            for part in blocks(np.full(index.size, width)):
-                pmf[index[part]] = self._pmf(index[part], draws, place, size, replacement, width)
+            for block in blocks(np.full(index.size, width)):
+                pmf[index[block]] = self._pmf(index[block], draws, place, size, replacement, width)
         return pmf.reshape(*self.better.shape, width)
 
     def expected(self, draws: IntArray, replacement: bool, values: FloatArray) -> FloatArray:
@@ -59,8 +59,8 @@ class Places:
         terms = np.empty((len(values), columns.size))
         for place, size, group in self._groups():
             index = group[np.argsort(columns[group], kind="stable")]
-            for part in blocks(columns[index]):
-                rows = index[part]
+            for block in blocks(columns[index]):
+                rows = index[block]
                 reach = int(columns[rows[-1]])
                 pmf = self._pmf(rows, draws, place, size, replacement, reach)
                 for j in range(relevant):
@@ -91,10 +91,10 @@ class Places:
         terms = np.zeros(better.size)
         for place, size, index in self._groups():
             n_possible = np.clip(np.minimum(tied[index], width - 1 - better[index]) + 1, 0, None)
-            for part in blocks(n_possible):
-                row = np.repeat(index[part], as_intp(n_possible[part]))
-                ends = np.cumsum(n_possible[part])
-                above = np.arange(row.size) - np.repeat(ends - n_possible[part], n_possible[part])
+            for block in blocks(n_possible):
+                row = np.repeat(index[block], as_intp(n_possible[block]))
+                ends = np.cumsum(n_possible[block])
+                above = np.arange(row.size) - np.repeat(ends - n_possible[block], n_possible[block])
                 share = _share_above(above.astype(float), tied[row], place, size)
                 value = values[row % relevant, better[row] + above]
                 terms += np.bincount(row, share * value, terms.size)
@@ -161,13 +161,13 @@ def mixture(
         expected = float((draws * (tied / pool)).max(initial=0.0))
         exact = (int(draws.max(initial=0)) + size) // 2 + 1
         count = min(exact, 20 + size + int(expected))
-    for part in blocks(np.minimum(tied + 1, count) * width):
-        row, above, weight = _nodes(tied[part], count)
-        marked, n_draws, n_pool = better[part][row] + above, draws[part][row], pool[part][row]
+    for block in blocks(np.minimum(tied + 1, count) * width):
+        row, above, weight = _nodes(tied[block], count)
+        marked, n_draws, n_pool = better[block][row] + above, draws[block][row], pool[block][row]
         conditional = pmf_table(n_draws, marked, n_pool, replacement, width)
-        share = weight * _share_above(above, tied[part][row], place, size)
-        starts = np.searchsorted(row, np.arange(part.stop - part.start))
-        pmf[part] = np.add.reduceat(share[:, np.newaxis] * conditional, starts, axis=0)
+        share = weight * _share_above(above, tied[block][row], place, size)
+        starts = np.searchsorted(row, np.arange(block.stop - block.start))
+        pmf[block] = np.add.reduceat(share[:, np.newaxis] * conditional, starts, axis=0)
     return pmf
 
 

@@ -20,7 +20,7 @@ from ..results import Comparison, Estimates, source_of, table_of
 from . import ranges
 from .analysis import Analysis, Request
 from .judging import Judgement
-from .ranges import Range
+from .ranges import MetricInterval
 from .result_columns import ComparisonRow, EstimateRow
 from .track_record import TYPICAL
 
@@ -147,7 +147,7 @@ class AnchoredAnalysis(Analysis):
         of_population = self.request.population
         assumption = NONE if of_population else OF_USERS
         ends = (anchors.population_interval if of_population else anchors.interval)(error_rate)
-        interval = Range(*ends, assumption, THEOREM)
+        interval = MetricInterval(*ends, assumption, THEOREM)
         spread = anchors.estimate, anchors.standard_error
         quote = ranges.quoted(anchors.estimate, interval)
         return EstimateRow(

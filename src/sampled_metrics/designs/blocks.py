@@ -20,7 +20,7 @@ from ..log.compact import InBlocks, Log
 from ..metrics import Metric
 from .analysis import Request
 from .judging import Judgement, Pair, Paired
-from .ranges import Range
+from .ranges import MetricInterval
 from .sample import Sample, UserMean
 from .track_record import Record
 from .uniform import UniformAnalysis
@@ -68,13 +68,13 @@ class BlockSample(Sample):
         return self.n_blocks
 
     def mean(
-        self, parts: Mapping[str, FloatArray], users: int, value: float | None = None
+        self, row_values: Mapping[str, FloatArray], users: int, value: float | None = None
     ) -> UserMean:
-        mean = super().mean(parts, self.users[next(iter(parts))], value)
+        mean = super().mean(row_values, self.users[next(iter(row_values))], value)
         return replace(mean, users=self.n_blocks)
 
-    def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
-        return super().error(parts, self.n_blocks, mean) if self.n_blocks > 1 else np.nan
+    def error(self, row_values: Mapping[str, FloatArray], users: int, mean: float) -> float:
+        return super().error(row_values, self.n_blocks, mean) if self.n_blocks > 1 else np.nan
 
     def share(self, recommender: str) -> FloatArray:
         """The mean over blocks of their users' shares."""
@@ -112,7 +112,7 @@ class BlockAnalysis(UniformAnalysis):
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
+    ) -> tuple[dict[str, MetricInterval], list[str]]:
         return super().ranges(metric, naive) if self.sample.n_blocks > 1 else ({}, [])
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:

@@ -14,7 +14,7 @@ from ..log.compact import Censored, Log
 from ..metrics import Metric
 from .analysis import Request
 from .judging import Paired
-from .ranges import Range, identified
+from .ranges import MetricInterval, identified
 from .sample import Sample, UserMean
 from .track_record import Record
 from .uniform import UniformAnalysis
@@ -77,7 +77,7 @@ class CensoredAnalysis(UniformAnalysis):
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
+    ) -> tuple[dict[str, MetricInterval], list[str]]:
         notes = [_NO_ESTIMATE.format(self.sample.known)]
         if not self.request.identification:
             return {}, notes

@@ -16,7 +16,7 @@ from ..metrics import Metric
 from . import ranges
 from .analysis import Request
 from .judging import Paired
-from .ranges import Range
+from .ranges import MetricInterval
 from .sample import Sample, UserMean
 from .track_record import Record
 from .uniform import UniformAnalysis
@@ -112,7 +112,7 @@ class ChosenAnalysis(UniformAnalysis):
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
+    ) -> tuple[dict[str, MetricInterval], list[str]]:
         if metric.linear:
             return super().ranges(metric, naive)
         if not self.request.identification:

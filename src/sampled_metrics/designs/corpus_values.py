@@ -122,11 +122,11 @@ class Sampling:
         nodes = self.nodes.astype(float)
         first = np.append(0.0, np.floor(np.sqrt(nodes[1:] * nodes[:-1])) + 1.0)
         edges = np.append(first, nodes[-1] + 1.0) + position - 0.5
-        parts = []
+        shares = []
         for s in (steepness, 1.0):
             integral = np.log(edges) if s == 1 else edges ** (1 - s) / (1 - s)
-            parts.append(np.diff(integral) / (integral[-1] - integral[0]))
-        return np.asarray((1.0 - _SHARE_OF_TAIL) * parts[0] + _SHARE_OF_TAIL * parts[1])
+            shares.append(np.diff(integral) / (integral[-1] - integral[0]))
+        return np.asarray((1.0 - _SHARE_OF_TAIL) * shares[0] + _SHARE_OF_TAIL * shares[1])
 
     def log_likelihood(self, position: int, counts: IntArray, steepness: float) -> FloatArray:
         """Of each count at a position."""

@@ -126,8 +126,8 @@ class Evaluated(NamedTuple):
         n_queries = len(self.by_query)
         between = self.by_query.var(axis=0, ddof=1) / n_queries
         sums = variances + between
-        parts = variances**2 / freedom + between**2 / (n_queries - 1)
-        return sums, np.where(sums > 0, sums**2 / np.where(parts > 0, parts, 1.0), 1.0)
+        ratios = variances**2 / freedom + between**2 / (n_queries - 1)
+        return sums, np.where(sums > 0, sums**2 / np.where(ratios > 0, ratios, 1.0), 1.0)
 
     def range(self, confidence: float, *, population: bool = False) -> tuple[float, float]:
         """An interval for these queries, or for queries `like` these; the narrowest penalty's."""
@@ -239,11 +239,11 @@ def _scaled(metric: Metric, gain: FloatArray, n_documents: int) -> tuple[FloatAr
 
 
 def _reported(log: SubCorpus, metric: Metric, query: int, orders: list[Order]) -> float:
-    parts, is_ranked = [], log.own_id is not None and log.own_id[query] >= 0
+    values, is_ranked = [], log.own_id is not None and log.own_id[query] >= 0
     for order in orders:
         factor, constant = _scaled(metric, order.gain, log.n_kept + log.n_sampled - is_ranked)
-        parts.append(constant + factor @ metric.unscaled(order.position + order.n_above))
-    return float(np.mean(parts))
+        values.append(constant + factor @ metric.unscaled(order.position + order.n_above))
+    return float(np.mean(values))
 
 
 def _without_each(

@@ -18,7 +18,7 @@ from .sample import Sample, UserMean
 from .values import Values
 
 
-class Range(NamedTuple):
+class MetricInterval(NamedTuple):
     """An interval of the exact metric."""
 
     low: float = np.nan
@@ -27,22 +27,22 @@ class Range(NamedTuple):
     warrant: str = ""
 
 
-def student_range(mean: UserMean, confidence: float) -> Range:
+def student_interval(mean: UserMean, confidence: float) -> MetricInterval:
     """Student's interval, clipped to [0, 1], for AUC from n_above."""
     low, high = np.clip(mean.student(confidence)[:2], 0.0, 1.0).tolist()
-    return Range(low, high, _confidence.NONE, _confidence.LARGE_SAMPLE)
+    return MetricInterval(low, high, _confidence.NONE, _confidence.LARGE_SAMPLE)
 
 
 def of_means(
     values: Values, metric: Metric, naive: Mapping[str, UserMean], confidence: float
-) -> dict[str, Range]:
+) -> dict[str, MetricInterval]:
     """Intervals by bets on the naive values, if these are unbiased."""
     low, high = values.span(metric)
     intervals = {}
     for name, mean in naive.items():
-        user_values, counts = values.sample.tally(mean.parts)
+        user_values, counts = values.sample.tally(mean.row_values)
         ends = betting.interval(user_values, low, high, 1.0 - confidence, counts=counts)
-        intervals[name] = Range(*ends, _confidence.NONE, _confidence.THEOREM)
+        intervals[name] = MetricInterval(*ends, _confidence.NONE, _confidence.THEOREM)
     return intervals
 
 
@@ -51,9 +51,9 @@ def identified(
     metric: Metric,
     assumption: str | None,
     confidence: float,
-) -> tuple[dict[str, Range], list[str]]:
+) -> tuple[dict[str, MetricInterval], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    intervals: dict[str, Range] = {}
+    intervals: dict[str, MetricInterval] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
         names = [name for name in sample.names if name not in intervals]
@@ -63,7 +63,7 @@ def identified(
             stated = assumption_name(assumed)
             if assumed is None and sample.is_mixed(name):
                 stated = _confidence.OF_USERS
-            intervals[name] = Range(*ends, stated, _confidence.THEOREM)
+            intervals[name] = MetricInterval(*ends, stated, _confidence.THEOREM)
     return intervals, notes
 
 
@@ -148,21 +148,22 @@ def contradiction_noted(
         notes.append(message)
 
 
-def holds(interval: Range, value: float) -> bool:
+def holds(interval: MetricInterval, value: float) -> bool:
     """Whether an interval holds a value, to the three digits in which both are printed.
 
-    >>> holds(Range(0.0, 0.1), -1e-6), holds(Range(0.0, 0.1), -0.01), holds(Range(), np.nan)
+    >>> interval = MetricInterval(0.0, 0.1)
+    >>> holds(interval, -1e-6), holds(interval, -0.01), holds(MetricInterval(), np.nan)
     (True, False, True)
     """
     return not (value < interval.low - 5e-4 or value > interval.high + 5e-4)
 
 
-def quoted(value: float, interval: Range) -> str:
+def quoted(value: float, interval: MetricInterval) -> str:
     """Text to quote: the estimate with its interval; the interval alone if it excludes that.
 
     A negative estimate, which has no meaning as a metric, is quoted as 0.
 
-    >>> quoted(0.0381, Range(0.0252, 0.0926)), quoted(-1e-16, Range(0.0, 0.011))
+    >>> quoted(0.0381, MetricInterval(0.0252, 0.0926)), quoted(-1e-16, MetricInterval(0.0, 0.011))
     ('0.038 (0.025 to 0.093)', '0.000 (0.000 to 0.011)')
     """
     if np.isnan(interval.low):

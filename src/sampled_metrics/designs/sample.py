@@ -32,13 +32,14 @@ _STOPPED = 1e-6
 class UserMean:
     """A mean over users and its standard error.
 
-    `parts` has for each recommender the value of a row of each kind; a user's value is their sum.
+    `row_values` has for each recommender the value of a row of each kind; a user's value is
+    their sum.
     """
 
     value: float
     users: int
     error: float
-    parts: Mapping[str, FloatArray]
+    row_values: Mapping[str, FloatArray]
 
     def student(self, confidence: float) -> tuple[float, float, float]:
         """Student's interval, and the two-sided p-value against 0."""
@@ -49,11 +50,11 @@ class UserMean:
         return self.value - half_width, self.value + half_width, p_value
 
     def minus(self, second: UserMean) -> dict[str, FloatArray]:
-        """The parts of the users' differences."""
-        first_parts, second_parts = self.parts, second.parts
-        names = dict.fromkeys([*first_parts, *second_parts])
+        """The row values of the users' differences."""
+        first_values, second_values = self.row_values, second.row_values
+        names = dict.fromkeys([*first_values, *second_values])
         return {
-            name: np.asarray(first_parts.get(name, 0.0) - second_parts.get(name, np.zeros(())))
+            name: np.asarray(first_values.get(name, 0.0) - second_values.get(name, np.zeros(())))
             for name in names
         }
 
@@ -241,28 +242,29 @@ class Sample:
         return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
     def mean(
-        self, parts: Mapping[str, FloatArray], users: int, value: float | None = None
+        self, row_values: Mapping[str, FloatArray], users: int, value: float | None = None
     ) -> UserMean:
         """The mean of users' values; or `value`, with the standard error of that mean."""
-        mean = sum(float(self.counts[name] @ part) for name, part in parts.items()) / users
-        error = self.error(parts, users, mean)
-        return UserMean(mean if value is None else value, users, error, parts)
+        mean = sum(float(self.counts[name] @ values) for name, values in row_values.items()) / users
+        error = self.error(row_values, users, mean)
+        return UserMean(mean if value is None else value, users, error, row_values)
 
-    def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
+    def error(self, row_values: Mapping[str, FloatArray], users: int, mean: float) -> float:
         """Standard error of the mean of users' values; 0 if it is only rounding."""
-        scale, squares, largest = _largest(parts), 0.0, 0.0
-        for values, counts in self.log.user_sums(parts):
+        scale, squares, largest = _largest(row_values), 0.0, 0.0
+        for values, counts in self.log.user_sums(row_values):
             values = without_rounding(values, scale)
             squares += float(counts @ (values - mean) ** 2)
             largest = max(largest, float(np.abs(values).max()))
         error = float(np.sqrt(squares / (users - 1) / users))
         return 0.0 if error <= _ROUNDING * largest else error
 
-    def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def tally(self, row_values: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Distinct values of users, ascending, and the number of users with each."""
-        scale = _largest(parts)
+        scale = _largest(row_values)
         return tallied(
-            (without_rounding(values, scale), users) for values, users in self.log.user_sums(parts)
+            (without_rounding(values, scale), users)
+            for values, users in self.log.user_sums(row_values)
         )
 
     @cached_property
@@ -418,8 +420,8 @@ def _log_binomial(n: float, k: float) -> float:
     return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
-def _largest(parts: Mapping[str, FloatArray]) -> float:
-    return max(float(np.abs(part).max()) for part in parts.values())
+def _largest(row_values: Mapping[str, FloatArray]) -> float:
+    return max(float(np.abs(values).max()) for values in row_values.values())
 
 
 def without_rounding(values: Any, scale: float) -> Any:

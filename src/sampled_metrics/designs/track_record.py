@@ -122,16 +122,16 @@ def record(metric_name: str, n_negatives: int) -> Record:
     """
     fitted = _stored()["metrics"][metric_name]
     calibrated = fitted["by_negatives"]
-    index = bisect_left([part["negatives"][1] for part in calibrated], n_negatives)
-    parts = calibrated[index : index + 1]
-    if not parts or n_negatives < parts[0]["negatives"][0]:
-        parts = calibrated[max(index - 1, 0) : index + 1]
+    index = bisect_left([entry["negatives"][1] for entry in calibrated], n_negatives)
+    entries = calibrated[index : index + 1]
+    if not entries or n_negatives < entries[0]["negatives"][0]:
+        entries = calibrated[max(index - 1, 0) : index + 1]
 
     def largest(key: str) -> float:
-        return max(np.inf if part[key] is None else float(part[key]) for part in parts)
+        return max(np.inf if entry[key] is None else float(entry[key]) for entry in entries)
 
     def ends(key: str) -> tuple[float, float]:
-        return min(part[key][0] for part in parts), max(part[key][1] for part in parts)
+        return min(entry[key][0] for entry in entries), max(entry[key][1] for entry in entries)
 
     return Record(
         largest("typical"),

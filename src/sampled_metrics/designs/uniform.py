@@ -23,7 +23,7 @@ from ..results import Comparison, Estimates, source_of, table_of
 from . import judging, options, ranges, track_record
 from .analysis import Analysis, Request
 from .judging import Judgement, Pair, Paired
-from .ranges import Range
+from .ranges import MetricInterval
 from .result_columns import ComparisonRow, EstimateRow
 from .sample import Sample, UserMean, difference
 from .values import ESTIMATORS, FITTED, LEARNED, WEIGHTED, Values
@@ -96,7 +96,7 @@ class UniformAnalysis(Analysis):
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
+    ) -> tuple[dict[str, MetricInterval], list[str]]:
         """Intervals of a metric by the bounds that apply to it, and notes."""
         if self.unbiased(metric):  # fast, so that they are always computed
             return ranges.of_means(self.values, metric, naive, self.request.confidence), []
@@ -163,7 +163,7 @@ class UniformAnalysis(Analysis):
         bar.update()
         rows = []
         for name, mean in means.items():
-            interval = intervals.get(name, Range())
+            interval = intervals.get(name, MetricInterval())
             typical_low, typical_high = self._typical(metric, record, name, mean, notes)
             notes += self._doubts(metric, name, mean, interval)
             rows.append(
@@ -203,7 +203,7 @@ class UniformAnalysis(Analysis):
         return track_record.typical_range(record, mean.value, mean.error / mean.value, mean.users)
 
     def _doubts(
-        self, metric: Metric, recommender: str, mean: UserMean, interval: Range
+        self, metric: Metric, recommender: str, mean: UserMean, interval: MetricInterval
     ) -> list[str]:
         """Notes on an estimate that cannot be right, or on ranks that seem to be inverted."""
         notes, confidence = [], percent(self.request.confidence)

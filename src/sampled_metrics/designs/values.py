@@ -163,14 +163,14 @@ class Values:
         for recommender, users in sample.users.items():
             value = float(sample.counts[recommender] @ row_values) / users
             row_influences = self._of_thinned(metric, influences[recommender] * users)
-            parts = dict.fromkeys(sample.names, row_influences)
+            by_name = dict.fromkeys(sample.names, row_influences)
             if sample.log.same_users:
-                parts[recommender] = row_influences + row_values
-                means[recommender] = sample.mean(parts, users, value)
+                by_name[recommender] = row_influences + row_values
+                means[recommender] = sample.mean(by_name, users, value)
             else:  # users of other recommenders contribute too
-                parts[recommender] = row_influences + (row_values - value / sample.relevant)
-                error = sample.error(parts, users, 0.0)
-                means[recommender] = UserMean(value, users, error, parts)
+                by_name[recommender] = row_influences + (row_values - value / sample.relevant)
+                error = sample.error(by_name, users, 0.0)
+                means[recommender] = UserMean(value, users, error, by_name)
         return means
 
     def _of_thinned(self, metric: Metric, place_values: FloatArray) -> FloatArray:
@@ -183,8 +183,8 @@ class Values:
         """Values of each kind, looked up in tables for its protocol."""
         row_values = np.empty(self.sample.better.size)
         for protocol_class in self.sample.classes:
-            for part, size_index, table in _tables(build, between, protocol_class, self.sample):
-                rows = protocol_class.rows[part]
+            for block, size_index, table in _tables(build, between, protocol_class, self.sample):
+                rows = protocol_class.rows[block]
                 row_values[rows] = self._from_table(table, size_index, rows)
         return row_values
 
@@ -311,9 +311,9 @@ def is_unbiased(metric: Metric, protocol: Protocol) -> bool:
     above = np.append(jump, np.unique(points)).astype(np.int64)  # most metrics differ at the jump
     values, j = _naive_table(metric, m, relevant), np.arange(1, relevant + 1)[:, np.newaxis]
     tolerance = _UNBIASED * float(metric.term(j, j, relevant, protocol.n_items).max())
-    for part in np.array_split(above, 2 + above.size * (m + 1) // _BLOCK):
-        expected = values @ pmf_table(m, part, pool, protocol.replacement).T
-        exact = metric.term(part + j, j, relevant, protocol.n_items)
+    for block in np.array_split(above, 2 + above.size * (m + 1) // _BLOCK):
+        expected = values @ pmf_table(m, block, pool, protocol.replacement).T
+        exact = metric.term(block + j, j, relevant, protocol.n_items)
         if np.abs(expected - exact).max(initial=0.0) >= tolerance:
             return False
     return True
@@ -344,10 +344,10 @@ def _tables(
     at_sizes = between(exact, protocol_class.sizes)
     length = max(1, _BLOCK // (protocol_class.n_relevant * (protocol_class.n_negatives + 1)))
     for start in range(0, protocol_class.sizes.size, length):
-        part = slice(*np.searchsorted(protocol_class.size, [start, start + length]).tolist())
+        block = slice(*np.searchsorted(protocol_class.size, [start, start + length]).tolist())
         yield (
-            part,
-            protocol_class.size[part] - start,
+            block,
+            protocol_class.size[block] - start,
             at_sizes(protocol_class.sizes[start : start + length]),
         )
 

@@ -17,7 +17,7 @@ from ..results import Comparison
 from . import judging, ranges
 from .analysis import Request
 from .judging import Judgement, Pair, Paired
-from .ranges import Range
+from .ranges import MetricInterval
 from .sample import UserMean
 from .track_record import FIXED_NEGATIVES, Record
 from .uniform import UniformAnalysis
@@ -50,7 +50,7 @@ class NAboveAnalysis(UniformAnalysis):
 
     def ranges(
         self, metric: Metric, naive: Mapping[str, UserMean]
-    ) -> tuple[dict[str, Range], list[str]]:
+    ) -> tuple[dict[str, MetricInterval], list[str]]:
         if not metric.linear:
             return {}, [
                 f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
@@ -59,7 +59,7 @@ class NAboveAnalysis(UniformAnalysis):
         if not self.request.identification:
             return {}, []
         confidence, means = self.request.confidence, self.means(metric, WEIGHTED)
-        return {name: ranges.student_range(mean, confidence) for name, mean in means.items()}, []
+        return {name: ranges.student_interval(mean, confidence) for name, mean in means.items()}, []
 
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, FIXED_NEGATIVES

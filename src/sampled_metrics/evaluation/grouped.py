@@ -32,23 +32,23 @@ def answers(
     n_answers, nominal = len(logs) * len(requests), requests[0].confidence
     if n_answers == 1:
         return ask(analysis_of(log, requests[0]))
-    confidence, parts = 1.0 - (1.0 - nominal) / n_answers, dict[str, Any]()
+    confidence, by_metric = 1.0 - (1.0 - nominal) / n_answers, dict[str, Any]()
     for request in requests:
         of_groups = {}
-        for group, part in logs.items():
+        for group, group_log in logs.items():
             adjusted = request._replace(confidence=confidence, nominal=nominal, record=group == ALL)
             try:
-                of_groups[group] = ask(analysis_of(part, adjusted))
+                of_groups[group] = ask(analysis_of(group_log, adjusted))
             except ValueError as problem:
                 prefix = "" if group == ALL else f"{by} {group}: "
                 raise ValueError(f"{prefix}{problem}") from None
-        parts[request.metrics[0].name] = _of_groups(of_groups, by, nominal)
-    result, *_ = parts.values()
-    notes = [note for answer in parts.values() for note in answer.notes]
+        by_metric[request.metrics[0].name] = _of_groups(of_groups, by, nominal)
+    result, *_ = by_metric.values()
+    notes = [note for answer in by_metric.values() for note in answer.notes]
     scope = [] if by is None else [f"all users and {len(logs) - 1} groups"]
-    if len(parts) > 1:
-        scope.append(f"{len(parts)} metrics")
-        result = _of_metrics(parts)
+    if len(by_metric) > 1:
+        scope.append(f"{len(by_metric)} metrics")
+        result = _of_metrics(by_metric)
     subject = "for each recommender and metric the intervals"
     if isinstance(result, Comparison):
         subject = "the verdicts and intervals on all pairs"
@@ -67,16 +67,18 @@ def _logs(log: Log | QueryValues) -> tuple[dict[str, Any], list[str]]:
         return {ALL: log.mean_of_datasets(), **log.by_dataset()}, [_MEAN_OF_DATASETS]
     assert log.groups is not None
     labels = log.groups.cat.categories
-    parts = {label: part for label, part in by_group(log) if min(part.users_of.values()) > 1}
-    if not parts or ALL in parts:
+    group_logs = {
+        label: group for label, group in by_group(log) if min(group.users_of.values()) > 1
+    }
+    if not group_logs or ALL in group_logs:
         raise ValueError(
             f"by must name a column with groups of 2 users or more, none of them named {ALL!r}, "
             f"got {as_written(log.groups.name)} with {listed(labels)}"
         )
     notes = ["groups have no track record: the benchmark has whole data sets"]
-    if small := [label for label in labels if label not in parts]:
+    if small := [label for label in labels if label not in group_logs]:
         notes.append(f"groups with fewer than 2 users of a recommender left out: {listed(small)}")
-    return {ALL: log, **parts}, notes
+    return {ALL: log, **group_logs}, notes
 
 
 def _of_groups(results: Mapping[str, Any], by: str | None, nominal: float) -> Any:
@@ -97,15 +99,15 @@ def _of_groups(results: Mapping[str, Any], by: str | None, nominal: float) -> An
     return replace(of_all, frame=frame, settings=settings, notes=tuple(notes))
 
 
-def _of_metrics(parts: Mapping[str, Any]) -> Any:
+def _of_metrics(results: Mapping[str, Any]) -> Any:
     """One comparison with a column for the metric."""
     (first, *_), frames = (
-        parts.values(),
-        [result.frame.assign(metric=name) for name, result in parts.items()],
+        results.values(),
+        [result.frame.assign(metric=name) for name, result in results.items()],
     )
     columns = [*first.frame]
     columns.insert(columns.index("first"), "metric")
-    estimators = dict.fromkeys(result.settings.get("estimator", "") for result in parts.values())
-    settings = {**first.settings, "metric": ", ".join(parts), "estimator": "; ".join(estimators)}
+    estimators = dict.fromkeys(result.settings.get("estimator", "") for result in results.values())
+    settings = {**first.settings, "metric": ", ".join(results), "estimator": "; ".join(estimators)}
     frame = pd.concat(frames, ignore_index=True)[columns]
-    return replace(first, frame=frame, settings=settings, parts=parts)
+    return replace(first, frame=frame, settings=settings, parts=results)

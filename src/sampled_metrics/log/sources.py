@@ -84,22 +84,22 @@ class Files:
             yield table
 
     def _table(self, connection: Any, copies: list[Path], sample_size: int) -> Table:
-        parts = [
-            _part(connection, path, copy, keys, sample_size)
+        all_files = [
+            _file(connection, path, copy, keys, sample_size)
             for path, copy, keys in zip(self.paths, copies, self.keys, strict=True)
         ]
-        for path, part in zip(self.paths, parts, strict=True):
-            if set(part.columns) != set(parts[0].columns):
+        for path, file in zip(self.paths, all_files, strict=True):
+            if set(file.columns) != set(all_files[0].columns):
                 raise ValueError(
                     "files of a log must have the same columns, got "
-                    f"{listed(part.columns)} in {path} and {listed(parts[0].columns)} in "
+                    f"{listed(file.columns)} in {path} and {listed(all_files[0].columns)} in "
                     f"{self.paths[0]}"
                 )
-        return Table.of_parts(connection, self.name, parts)
+        return Table.of_files(connection, self.name, all_files)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _File:
     """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys.
 
     `copy` is the file to read: that at `path`, or what a pipe of that name held.
@@ -130,20 +130,20 @@ class Table:
         self.connection, self.name = connection, name
         self.columns, self.types = tuple(columns), tuple(types)
         self._rows, self._paths = "SELECT * FROM log", list[Any]()
-        self._parts: list[_Part] = []
+        self._files: list[_File] = []
 
     @classmethod
-    def of_parts(cls, connection: Any, name: str, parts: Sequence[_Part]) -> Table:
+    def of_files(cls, connection: Any, name: str, all_files: Sequence[_File]) -> Table:
         """The rows of several files, one after the other."""
-        columns = parts[0].columns
+        columns = all_files[0].columns
         types = [
-            _common({part.types[part.columns.index(column)] for part in parts})
+            _common({file.types[file.columns.index(column)] for file in all_files})
             for column in columns
         ]
         table = cls(connection, name, columns, types)
         queries, paths = [], list[Any]()
         for (reader, names, _, keys), group in groupby(
-            parts, lambda part: (part.reader, part.columns, part.types, part.keys)
+            all_files, lambda file: (file.reader, file.columns, file.types, file.keys)
         ):
             file_columns = names[: len(names) - len(keys)]
             # If in order, two columns with one name match by position.
@@ -159,10 +159,10 @@ class Table:
             queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
             constants = dict(zip(names[len(file_columns) :], keys, strict=True))
             paths += [constants[column] for column in columns if column in constants]
-            paths.append([str(part.copy) for part in group])
+            paths.append([str(file.copy) for file in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
-        table._parts = list(parts)
-        if any(part.is_csv for part in parts):
+        table._files = list(all_files)
+        if any(file.is_csv for file in all_files):
             connection.execute(f"CREATE TABLE log AS {table._rows}", paths)
             table._rows, table._paths = "SELECT * FROM log", []
         return table
@@ -186,8 +186,8 @@ class Table:
             columns = self.query(sql, parameters).fetchnumpy()
             yield {name: np.asarray(column) for name, column in columns.items()}
             return
-        for part in self.chunks(sql, parameters):
-            yield {str(name): part[name].to_numpy() for name in part.columns}
+        for chunk in self.chunks(sql, parameters):
+            yield {str(name): chunk[name].to_numpy() for name in chunk.columns}
 
     def chunks(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
         """The rows of a query in blocks."""
@@ -202,7 +202,7 @@ class Table:
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Restore column names; missing values of a CSV file become empty text."""
-        if any(part.is_csv for part in self._parts):
+        if any(file.is_csv for file in self._files):
             for name in frame.columns[frame.isna().any()]:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
         numbers = [int(str(name)[1:]) for name in frame.columns]
@@ -212,10 +212,10 @@ class Table:
     def location(self) -> Location:
         """The files and the first row of each, to locate errors."""
         starts, rows = [], 0
-        for part in self._parts:
-            starts.append((str(part.path), rows))
+        for file in self._files:
+            starts.append((str(file.path), rows))
             ((n_rows,),) = self.connection.execute(
-                f"SELECT count(*) FROM {part.reader}", [[str(part.copy)]]
+                f"SELECT count(*) FROM {file.reader}", [[str(file.copy)]]
             ).fetchall()
             rows += n_rows
         return Location(self.name, starts or [(self.name, 0)])
@@ -260,9 +260,9 @@ def _duckdb(name: str) -> Iterator[Any]:
             connection.close()
 
 
-def _part(
+def _file(
     connection: Any, path: Path, copy: Path, keys: Mapping[str, str], sample_size: int
-) -> _Part:
+) -> _File:
     """Find out how to read a file; ValueError if it cannot be read."""
     duckdb = _import_duckdb()
     try:
@@ -292,7 +292,7 @@ def _part(
         )
     all_names, all_types = (*names, *keys), (*types, *["VARCHAR"] * len(keys))
     values = tuple(keys.values())
-    return _Part(path, copy, reader, all_names, all_types, values, is_csv=file_type == "CSV")
+    return _File(path, copy, reader, all_names, all_types, values, is_csv=file_type == "CSV")
 
 
 def _parquet_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]:

@@ -77,8 +77,8 @@ class AllRanks:
             return np.asarray(self._matrix @ values)
         coefficients = self._coefficients @ values
         expectations = np.empty(self.pool + 1)
-        for part, points in self._blocks():
-            expectations[part] = chebval(points, coefficients)
+        for block, points in self._blocks():
+            expectations[block] = chebval(points, coefficients)
         return expectations
 
     def marginal(self, mass: FloatArray) -> FloatArray:
@@ -104,8 +104,8 @@ class AllRanks:
     def _moments(self, mass: FloatArray, degree: int) -> FloatArray:
         """Sums over the ranks of `mass` times each Chebyshev polynomial up to `degree`."""
         moments = np.zeros(degree + 1)
-        for part, points in self._blocks():
-            weights = mass[part]
+        for block, points in self._blocks():
+            weights = mass[block]
             previous, polynomial = points, np.ones_like(points)
             for k in range(degree + 1):
                 moments[k] += weights @ polynomial
@@ -115,8 +115,8 @@ class AllRanks:
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Slices of the ranks, and these ranks scaled to [-1, 1]."""
         for start in range(0, self.pool + 1, _RANKS):
-            part = slice(start, min(start + _RANKS, self.pool + 1))
-            yield part, (2.0 * np.arange(part.start, part.stop) - self.pool) / self.pool
+            block = slice(start, min(start + _RANKS, self.pool + 1))
+            yield block, (2.0 * np.arange(block.start, block.stop) - self.pool) / self.pool
 
 
 def all_ranks(design: DesignRows) -> AllRanks:

@@ -83,21 +83,21 @@ def pmf_table(
     is_mirrored = is_whole & (2 * n_successes > n_pool)
     mode = np.where(is_mirrored, n_draws - mode, mode)
     for start in range(0, n_draws.size, step):
-        part = slice(start, start + step)
+        block = slice(start, start + step)
         # Many short rows are filled column by column.
-        order: Literal["C", "F"] = "F" if mode[part].size > columns else "C"
-        arguments = x, n_draws[part], n_successes[part], n_pool[part], order
+        order: Literal["C", "F"] = "F" if mode[block].size > columns else "C"
+        arguments = x, n_draws[block], n_successes[block], n_pool[block], order
         if is_whole:
             ratios = _mirrored_ratios(*arguments)
         else:
             ratios = (_binomial_ratios if replacement else _hypergeometric_ratios)(*arguments)
-        block_pmf = np.empty((mode[part].size, columns), order=order)
-        largest = _relative(*ratios, mode[part, np.newaxis], block_pmf)
-        scale = 1.0 / block_pmf.sum(axis=1) if mode_mass is None else mode_mass[part] / largest
-        np.multiply(block_pmf, scale[:, np.newaxis], out=pmf[part])
-        if is_mirrored[part].any():
-            block_pmf = pmf[part]
-            block_pmf[is_mirrored[part]] = block_pmf[is_mirrored[part], ::-1]
+        block_pmf = np.empty((mode[block].size, columns), order=order)
+        largest = _relative(*ratios, mode[block, np.newaxis], block_pmf)
+        scale = 1.0 / block_pmf.sum(axis=1) if mode_mass is None else mode_mass[block] / largest
+        np.multiply(block_pmf, scale[:, np.newaxis], out=pmf[block])
+        if is_mirrored[block].any():
+            block_pmf = pmf[block]
+            block_pmf[is_mirrored[block]] = block_pmf[is_mirrored[block], ::-1]
     return pmf.reshape(*shape, columns)
 
 

@@ -48,8 +48,8 @@ class WeightedRows:
         """Blocks of rows of P, with the slice of the nodes."""
         step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
-            part = slice(start, start + step)
-            yield part, self.design.rows(self.nodes[part] - 1.0)
+            block = slice(start, start + step)
+            yield block, self.design.rows(self.nodes[block] - 1.0)
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:
@@ -60,8 +60,8 @@ class WeightedRows:
     def marginal(self) -> FloatArray:
         """Probability of each outcome."""
         probabilities = np.zeros(self.n_outcomes)
-        for part, rows in self.blocks():
-            probabilities += self.weights[part] @ rows
+        for block, rows in self.blocks():
+            probabilities += self.weights[block] @ rows
         return probabilities
 
     def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -72,10 +72,10 @@ class WeightedRows:
         columns = self.n_outcomes
         squares, marginal = np.zeros((columns, columns)), np.zeros(columns)
         with_targets = np.zeros((len(targets), columns))
-        for part, rows in self.blocks():
-            marginal += self.weights[part] @ rows
-            rows *= roots[part, np.newaxis]
-            with_targets += (roots[part] * targets[:, part]) @ rows
+        for block, rows in self.blocks():
+            marginal += self.weights[block] @ rows
+            rows *= roots[block, np.newaxis]
+            with_targets += (roots[block] * targets[:, block]) @ rows
             if "squares" not in cache:
                 squares += rows.T @ rows
         self.__dict__.setdefault("marginal", marginal)
@@ -95,10 +95,10 @@ class System:
     def _triangle(self) -> FloatArray:
         """R of the QR decomposition of the weighted rows, with the target as the last column."""
         triangle = np.empty((0, self.weighted_rows.n_outcomes + 1))
-        for part, rows in self.weighted_rows.blocks():
-            block = np.column_stack([rows, self.at_nodes[part]])
-            block *= np.sqrt(self.weighted_rows.weights[part])[:, np.newaxis]
-            triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
+        for block, rows in self.weighted_rows.blocks():
+            stacked = np.column_stack([rows, self.at_nodes[block]])
+            stacked *= np.sqrt(self.weighted_rows.weights[block])[:, np.newaxis]
+            triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, stacked]), mode="r"))
         return triangle
 
     @property

@@ -29,8 +29,8 @@ def successive(weights: FloatArray, indices: IntArray, m: int) -> FloatArray:
     (indices, m + 1); relative error below 1e-11 where the probability is not negligible.
     """
     pmf = np.empty((indices.size, m + 1))
-    for part, _, spread in _spread(weights, indices, m):
-        pmf[part] = spread.sum(axis=1)
+    for block, _, spread in _spread(weights, indices, m):
+        pmf[block] = spread.sum(axis=1)
     return pmf
 
 
@@ -45,9 +45,9 @@ def drawn_first(weights: FloatArray, m: int) -> FloatArray:
     kinds, first, kind = np.unique(weights, return_index=True, return_inverse=True)
     # An item is drawn if it arrives before the m-th of the others.
     inside = np.empty(kinds.size)
-    for part, times, spread in _spread(weights, first, m):
-        arrived = -np.expm1(-np.outer(kinds[part], times))
-        inside[part] = (spread.sum(axis=2) * arrived).sum(axis=1)
+    for block, times, spread in _spread(weights, first, m):
+        arrived = -np.expm1(-np.outer(kinds[block], times))
+        inside[block] = (spread.sum(axis=2) * arrived).sum(axis=1)
     return np.asarray(inside[kind])
 
 
@@ -73,10 +73,10 @@ def _spread(
     times, mass = np.exp(logs), step * np.exp(logs)
     length = max(1, _BLOCK // (4 * times.size * (m + 1)))
     for start in range(0, indices.size, length):
-        part = slice(start, start + length)
-        above = _swept(weights, indices[part], times, m)
-        below = _swept(weights[::-1], weights.size - 1 - indices[part], times, m)
-        spread = np.zeros((indices[part].size, times.size, m + 1))
+        block = slice(start, start + length)
+        above = _swept(weights, indices[block], times, m)
+        below = _swept(weights[::-1], weights.size - 1 - indices[block], times, m)
+        spread = np.zeros((indices[block].size, times.size, m + 1))
         for row, ((above_pmf, above_rate), (below_pmf, below_rate)) in enumerate(
             zip(above, below, strict=True)
         ):
@@ -84,7 +84,7 @@ def _spread(
             spread[row, :, 1:] += (above_rate[:-1] * below_pmf[:-1][::-1]).T
             spread[row, :, :-1] += (above_pmf[:-1] * below_rate[:-1][::-1]).T
         spread *= mass[:, np.newaxis]
-        yield part, times, spread
+        yield block, times, spread
 
 
 def _edge(weights: FloatArray, m: int, early: bool) -> float:

@@ -113,7 +113,7 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
 )
 def test_the_estimate_is_quoted_with_its_range(given, quote):
     value, *ends = given
-    assert ranges.quoted(value, ranges.Range(*ends)) == quote
+    assert ranges.quoted(value, ranges.MetricInterval(*ends)) == quote
 
 
 @pytest.mark.parametrize("name", ["auc", "recall@10"])
