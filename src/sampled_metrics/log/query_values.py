@@ -206,38 +206,37 @@ def top_lists(
     Equal scores keep the order of the rows.
     """
     _refuse_twice(rows, ["system", "query", "document"], source)
-    runs = {
-        str(name): _documents(run)
-        for name, run in rows.groupby("system", sort=False, observed=True)
-    }
-    longest = max(max(map(len, run.values())) for run in runs.values())
-    if corpus_size is not None and np.max(corpus_size) < longest:
+    ordered = rows.iloc[np.argsort(-rows["score"].to_numpy(float), kind="stable")]
+    of_query = ordered.groupby(["system", "query"], sort=False, observed=True)
+    sizes: Iterable[Any] = of_query.size().items()
+    length_of = {(str(system), query): n for (system, query), n in sizes}
+    if corpus_size is not None and np.max(corpus_size) < max(length_of.values()):
         raise ValueError(
-            f"corpus_size must be at least the {longest:,} documents of the longest list of "
-            f"{source}, got {np.max(corpus_size):,}"
+            f"corpus_size must be at least the {max(length_of.values()):,} documents of the "
+            f"longest list of {source}, got {np.max(corpus_size):,}"
         )
-    gains = {
-        query: dict(zip(part["document"], part["rel"].astype(float), strict=True))
-        for query, part in judged[judged["rel"] > 0].groupby("query", sort=False, observed=True)
-    }
-    common = [query for query in gains if all(query in run for run in runs.values())]
+    gains: dict[Any, dict[Any, float]] = {}
+    relevant = judged[judged["rel"] > 0]
+    for query, document, gain in relevant[["query", "document", "rel"]].itertuples(index=False):
+        gains.setdefault(query, {})[document] = float(gain)
+    systems = [*dict.fromkeys(system for system, _ in length_of)]
+    common = [query for query in gains if all((name, query) in length_of for name in systems)]
     if len(common) < 2:
         raise ValueError(
             f"{source} must rank for 2 queries or more that have a relevant document in the qrels, "
             f"got {len(common)}"
         )
-    notes = _left_out(len(common), len(set(gains).union(*runs.values())) - len(common),
-                      "are in every run and have a relevant document")  # fmt: skip
-    lists = {
-        name: [_listed(run[query], gains[query]) for query in common] for name, run in runs.items()
-    }
-    lengths = {name: np.array([len(run[query]) for query in common]) for name, run in runs.items()}
+    n_others = len({query for _, query in length_of}.union(gains)) - len(common)
+    notes = _left_out(len(common), n_others, "are in every run and have a relevant document")
+    lists = _listed(ordered.assign(rank=of_query.cumcount() + 1), gains, systems, common)
+    lengths = {name: np.array([length_of[name, query] for query in common]) for name in systems}
     all_gains = [np.array([*gains[query].values()]) for query in common]
     notes += (_POOLED,) * _look_pooled(lists, lengths, all_gains)
     if not any(ranks.size for of_system in lists.values() for ranks, _ in of_system):
         notes += ("no list holds a relevant document: do run and qrels write ids alike?",)
-    names = tuple(map(str, common))
-    return TopLists(names, {}, notes=notes, gains=all_gains, listed=lists, lengths=lengths)
+    return TopLists(
+        tuple(map(str, common)), {}, notes=notes, gains=all_gains, listed=lists, lengths=lengths
+    )
 
 
 def _left_out(n_queries: int, n_others: int, reason: str) -> tuple[str, ...]:
@@ -246,17 +245,32 @@ def _left_out(n_queries: int, n_others: int, reason: str) -> tuple[str, ...]:
     return (note,) * bool(n_others)
 
 
-def _documents(run: pd.DataFrame) -> dict[Any, list[Any]]:
-    """The documents of each query, best first."""
-    ordered = run.iloc[np.argsort(-run["score"].to_numpy(float), kind="stable")]
-    grouped = ordered.groupby("query", sort=False, observed=True)["document"]
-    return {query: documents.tolist() for query, documents in grouped}
-
-
-def _listed(documents: Sequence[Any], gain_of: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
-    """The ranks of the relevant documents of a list, and their relevance."""
-    ranks = [rank for rank, document in enumerate(documents, start=1) if document in gain_of]
-    return np.array(ranks, dtype=np.int64), np.array([gain_of[documents[r - 1]] for r in ranks])
+def _listed(
+    ordered: pd.DataFrame,
+    gains: Mapping[Any, Mapping[Any, float]],
+    systems: Sequence[str],
+    queries: Sequence[Any],
+) -> dict[str, list[tuple[IntArray, FloatArray]]]:
+    """The ranks of the relevant documents of each list, and their relevance."""
+    found: dict[Any, list[tuple[int, float]]] = {
+        (name, query): [] for name in systems for query in queries
+    }
+    is_candidate = ordered["document"].isin(
+        {each for of_query in gains.values() for each in of_query}
+    )
+    columns = (ordered.loc[is_candidate, name] for name in ("system", "query", "document", "rank"))
+    for system, query, document, rank in zip(*columns, strict=True):
+        gain, key = gains.get(query, {}).get(document), (str(system), query)
+        if gain is not None and key in found:
+            found[key].append((rank, gain))
+    return {
+        name: [
+            (np.array([rank for rank, _ in found[name, query]], dtype=np.int64),
+             np.array([gain for _, gain in found[name, query]]))
+            for query in queries
+        ]
+        for name in systems
+    }  # fmt: skip
 
 
 def _look_pooled(

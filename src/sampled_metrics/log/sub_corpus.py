@@ -159,13 +159,10 @@ def without_own(
     Equal ids alone say nothing: queries and documents may both be numbered from 1, or a query may
     have the number of its answer.
     """
-    is_own, is_own_judged = (
-        np.asarray(table["query"].astype(str)) == np.asarray(table["document"].astype(str))
-        for table in (rows, judged)
-    )
+    is_own, is_own_judged = _own(rows), _own(judged)
     if queries_are_documents:
         return rows[~is_own], judged[~is_own_judged]
-    if queries_are_documents is not None:
+    if queries_are_documents is not None or not is_own.any():
         return rows, judged
     answered = judged.loc[is_own_judged & (judged["rel"] > 0), "query"].astype(str)
     is_own &= ~np.asarray(rows["query"].astype(str).isin(answered))
@@ -179,6 +176,13 @@ def without_own(
             "candidate; else say False (--no-queries-are-documents)"
         )
     return rows, judged
+
+
+def _own(table: pd.DataFrame) -> Any:
+    """Whether the document of each row has the id of its query."""
+    query, document = (table[name].astype("category").cat for name in ("query", "document"))
+    code = query.categories.astype(str).get_indexer(document.categories.astype(str))
+    return np.asarray(code[document.codes] == query.codes.to_numpy())
 
 
 def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: str) -> list[int]:
