@@ -314,7 +314,7 @@ class Comparison(Result):
         is_reversed = np.array(
             [verdict in (f"{b} beats {a}", f"{b} probably beats {a}") for a, b, verdict in pairs]
         )
-        ranges = [f"{kind}_{end}" for kind in ("student", "possible") for end in ("low", "high")]
+        ranges = [f"{name}_{end}" for name in ("student", "possible") for end in ("low", "high")]
         for column, counterpart in (("first", "second"), ranges[:2], ranges[2:]):
             swapped = frame.loc[is_reversed, [counterpart, column]].to_numpy(copy=True)
             frame.loc[is_reversed, [column, counterpart]] = swapped

@@ -281,7 +281,7 @@ def evaluate(
             raise ValueError(f"{name} must be left out with {form}, got {as_written(value)}")
     if is_matrix:
         frame = _of_matrices(scores, targets, mask, protocol, n_items)
-        return estimate(read_log(frame, **_design(protocol)), metrics, **options)
+        return estimate(read_log(frame, **_log_options(protocol)), metrics, **options)
     ranks = _by_recommender(scores) if targets is None else {}
     if any(hasattr(matrix, "tocoo") for matrix in ranks.values()):
         scores, n_items = _of_sparse_ranks(ranks, protocol, n_items, first_rank), None
@@ -290,7 +290,7 @@ def evaluate(
     if protocol is None and not {"n_negatives", "n_candidates"} & set(table.columns):
         exact = "Protocol(n, n - 1, replacement=False)"
         raise ValueError(f"protocol is needed for ranks: for exact ranks among n items {exact}")
-    log = read_log(table, **_design(protocol, n_items, options.get("replacement")))
+    log = read_log(table, **_log_options(protocol, n_items, options.get("replacement")))
     result = estimate(log, metrics, **options)
     return replace(result, notes=(*result.notes, *notes))
 
@@ -625,7 +625,7 @@ def _log(kinds: Any, protocol: Protocol | None) -> Any:
     ]
     user, better, tied, n_negatives, users = np.array(table, dtype=np.int64).T
     frame = _frame(user, better, tied, n_negatives, protocol).assign(recommender="model")
-    return read_log(frame.assign(count=users), **_design(protocol))
+    return read_log(frame.assign(count=users), **_log_options(protocol))
 
 
 def _log_of_blocks(of_blocks: Sequence[Counter[_Kind]], protocol: Protocol | None) -> Any:
@@ -634,7 +634,7 @@ def _log_of_blocks(of_blocks: Sequence[Counter[_Kind]], protocol: Protocol | Non
             for block, kinds in enumerate(of_blocks) for kind, count in kinds.items()]  # fmt: skip
     block, _, better, tied, count = np.repeat(rows, [row[-1] for row in rows], axis=0).T
     frame = _frame(np.arange(count.size), better, tied, count, protocol)
-    return read_log(frame.assign(recommender="model", block=block), **_design(protocol))
+    return read_log(frame.assign(recommender="model", block=block), **_log_options(protocol))
 
 
 def _frame(
@@ -655,7 +655,7 @@ def _frame(
     return frame.assign(item=item, n_negatives=n_negatives, n_items=n_negatives + relevant[user])
 
 
-def _design(
+def _log_options(
     protocol: Protocol | None, n_items: int | None = None, replacement: bool | None = False
 ) -> dict[str, Any]:
     """Options of read_log: those of the protocol, or those given without one."""

@@ -75,11 +75,11 @@ def copied(path: Path, folder: Path) -> Path:
 
 def _refuse(path: Path, first_bytes: bytes) -> None:
     refuse_impressions(path, first_bytes)
-    kinds = [kind for magic, kind in _REFUSED.items() if first_bytes.startswith(magic)]
+    formats = [name for magic, name in _REFUSED.items() if first_bytes.startswith(magic)]
     if first_bytes.startswith(b"PK\x03\x04"):
-        kinds = [_ZIPPED.get(path.suffix.lower(), "a zip archive")]
-    if kinds:
-        raise ValueError(f"{named(path)} is {kinds[0]}, which is not read: write CSV or Parquet")
+        formats = [_ZIPPED.get(path.suffix.lower(), "a zip archive")]
+    if formats:
+        raise ValueError(f"{named(path)} is {formats[0]}, which is not read: write CSV or Parquet")
 
 
 def refuse_impressions(path: str | Path, first_bytes: bytes) -> None:
@@ -139,10 +139,10 @@ def json_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]
     reader = "read_json(?, sample_size = -1, hive_partitioning = false)"
     columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]]).fetchall()
     names, types, *_ = map(list, zip(*columns, strict=True))
-    nested = [name for name, kind in zip(names, types, strict=True) if re.search(r"\(|\[", kind)]
+    nested = [name for name, sql in zip(names, types, strict=True) if re.search(r"\(|\[", sql)]
     if nested or names == ["json"]:
         raise ValueError('no rows such as {"user": 1, "rank": 3}: write JSON lines, CSV or Parquet')
-    return reader, names, [kind if kind in ("BIGINT", "DOUBLE") else "VARCHAR" for kind in types]
+    return reader, names, [sql if sql in ("BIGINT", "DOUBLE") else "VARCHAR" for sql in types]
 
 
 def lists(path: Path) -> pd.DataFrame | None:
@@ -231,10 +231,10 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     return frame.assign(item=items_listed.infer_objects())
 
 
-def need_pyarrow(kind: str = "a Parquet file") -> None:
+def need_pyarrow(subject: str = "a Parquet file") -> None:
     """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
     try:
         import pyarrow  # noqa: F401
     except Exception as problem:  # beside an older NumPy it raises others than ImportError
-        sentence = f"{kind} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        sentence = f"{subject} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
         raise unimported("pyarrow", problem, sentence) from None

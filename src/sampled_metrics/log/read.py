@@ -284,8 +284,8 @@ def _of_table(
     """
     by = BLOCK if by is None and BLOCK in table.columns else by
     is_text = any(
-        kind == "VARCHAR" and meaning(column) == "rank"
-        for column, kind in zip(table.columns, table.types, strict=True)
+        sql_type == "VARCHAR" and meaning(column) == "rank"
+        for column, sql_type in zip(table.columns, table.types, strict=True)
     )
     is_special = may_be_censored(table.columns, is_text) or set(_EXACT) <= set(table.columns)
     meanings = [meaning(column) for column in table.columns]

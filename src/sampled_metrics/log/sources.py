@@ -487,11 +487,11 @@ def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
         return source.to_pandas(), name
     paths = files(source)
     if paths is None:
-        argument, kind = name.removeprefix("the "), type(source).__name__
+        argument, type_name = name.removeprefix("the "), type(source).__name__
         hint = ": sampled_metrics.evaluate takes a sparse matrix of ranks" * hasattr(
             source, "tocoo"
         )
-        raise ValueError(f"{argument} must be a file or a data frame, got {kind}{hint}")
+        raise ValueError(f"{argument} must be a file or a data frame, got {type_name}{hint}")
     with paths.opened() as table:
         return table.frame(), table.location if len(paths.paths) > 1 else paths.name
 
@@ -557,8 +557,8 @@ def _matches(location: str | Path, any_suffix: bool) -> list[Path]:
         return [path]
     matches = sorted(file for file in matches if file.is_file())
     if not matches:
-        kinds = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
-        raise ValueError(f"{path} must hold {kinds}, got none")
+        wanted_files = "one file or more" if any_suffix else "files .parquet, .csv or .csv.gz"
+        raise ValueError(f"{path} must hold {wanted_files}, got none")
     return matches
 
 

@@ -42,13 +42,13 @@ def drawn_first(weights: FloatArray, m: int) -> FloatArray:
     if m >= np.count_nonzero(weights):
         return np.asarray((weights > 0).astype(float))
     weights = weights / weights.max()  # the rates of :func:`_spread`'s times
-    kinds, first, kind = np.unique(weights, return_index=True, return_inverse=True)
+    distinct, first, inverse = np.unique(weights, return_index=True, return_inverse=True)
     # An item is drawn if it arrives before the m-th of the others.
-    inside = np.empty(kinds.size)
+    inside = np.empty(distinct.size)
     for block, times, spread in _spread(weights, first, m):
-        arrived = -np.expm1(-np.outer(kinds[block], times))
+        arrived = -np.expm1(-np.outer(distinct[block], times))
         inside[block] = (spread.sum(axis=2) * arrived).sum(axis=1)
-    return np.asarray(inside[kind])
+    return np.asarray(inside[inverse])
 
 
 def _spread(

@@ -72,8 +72,8 @@ def load_factors(path: str | Path) -> Any:
     except FileNotFoundError:
         raise ValueError(f"{shown} is missing: it must {requirement}") from None
     except Exception as problem:  # damaged files raise many types
-        kind = "" if suffix in _WANTED else _file_kind(path)
-        reason = kind or shortened(str(problem).split("\n")[0], 100)
+        file_type = "" if suffix in _WANTED else _file_type(path)
+        reason = file_type or shortened(str(problem).split("\n")[0], 100)
         raise ValueError(f"{shown} must {requirement}, got: {reason}") from None
     return matrix
 
@@ -101,7 +101,7 @@ def _open_factors(path: str | Path, suffix: str) -> Any:
     return np.lib.format.open_memmap(path, mode="r")
 
 
-def _file_kind(path: str | Path) -> str:
+def _file_type(path: str | Path) -> str:
     """What a file is instead of .npy; empty if it is one."""
     with suppress(OSError), Path(path).open("rb") as file:
         magic = file.read(6)

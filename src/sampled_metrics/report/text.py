@@ -527,8 +527,8 @@ def _heading(warrants: pd.Series, result: Result) -> str:
     return LARGE_SAMPLE if distinct == {LARGE_SAMPLE} else _interval(result)
 
 
-def _ranges_of(frame: pd.DataFrame, kind: str = "possible", signed: bool = False) -> list[str]:
-    ends = zip(frame[f"{kind}_low"], frame[f"{kind}_high"], strict=True)
+def _ranges_of(frame: pd.DataFrame, name: str = "possible", signed: bool = False) -> list[str]:
+    ends = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
     return [_printed_ranges.written(low, high, signed=signed) for low, high in ends]
 
 
