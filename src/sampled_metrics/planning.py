@@ -24,16 +24,17 @@ from . import _progress, priors
 from . import estimators as corrections
 from ._confidence import CONFIDENCE
 from ._threads import one_thread
-from ._validate import as_written, integer
+from ._validate import as_written, checked_confidence, integer
 from .bounds.parts import MOST_NEGATIVES
 from .designs.options import opened
-from .log.compact import Log
+from .evaluation.anchoring import plan_of_chosen
+from .log.compact import BesideChosen, Log
 from .log.sub_corpus import SubCorpus
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
 from .protocol import Protocol, thinned_counts
-from .results import Plan, source_of, table_of
+from .results import Plan, Result, source_of, table_of
 from .verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
@@ -74,7 +75,7 @@ def plan(
     confidence: float = CONFIDENCE,
     max_negatives: int | None = None,
     progress: bool = False,
-) -> Plan:
+) -> Result:
     """Find how many negatives or users give the right verdict with probability `confidence`.
 
     The plan is for each pair of recommenders, and starts from the distributions of their true
@@ -108,9 +109,10 @@ def plan(
 
     Returns
     -------
-    Plan
+    Plan, or Result for a log with chosen items
         Its frame has a row for each pair and estimator: *probability* of the right verdict,
-        *detectable* difference, *negatives_needed*, *users_needed* and scores.
+        *detectable* difference, *negatives_needed*, *users_needed* and scores. With chosen items it
+        has the *width* of the interval by :ref:`anchors <howto-anchors>` and by fewer users.
 
     Raises
     ------
@@ -137,6 +139,13 @@ def plan(
         _check_arguments(data, protocol, n_users, n_items=n_items, replacement=replacement)
     else:
         log = _log(data, protocol, replacement)
+        if isinstance(log.protocol, BesideChosen):
+            other_size = n_items if n_items and (log.counts["n_items"] != n_items).any() else None
+            options = {"n_users": n_users, "max_negatives": max_negatives, "n_items": other_size}
+            for name, value in options.items():
+                if value is not None:
+                    raise ValueError(f"{name} must be left out with chosen items, got {value}")
+            return plan_of_chosen(log, parsed_metric, checked_confidence(confidence))
         populations, protocol, notes = _from_log(log, n_items, progress)
         n_users = log.n_users if n_users is None else n_users
     assert protocol is not None

@@ -1,6 +1,7 @@
 """Logs with anchors: drawn by `anchors`, read by `read_log`, analysed by estimate and compare."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from scipy import stats
 
 import sampled_metrics as sm
+from sampled_metrics.bounds.anchors import draw
 from sampled_metrics.cli import main
 from sampled_metrics.gate import gate
 
@@ -353,6 +355,45 @@ def test_anchors_of_a_sub_corpus_hold_where_a_hub_was_not_drawn():
         highs.append(row["possible_high"])
     assert stats.binomtest(missed, 200, 0.05, alternative="greater").pvalue > 1e-3, missed
     assert np.mean(highs) < range_of["possible_low"].item(), "anchors see the hub"
+
+
+def test_a_plan_names_what_each_way_costs(ranks):
+    rows = rows_of(ranks)
+    frame = sm.plan(sm.read_log(rows, **SIZES), "recall@1").frame
+    is_open = rows["n_chosen_better"] + rows["n_better"] == 0
+    exact = is_open.sum() * N_ITEMS + (~is_open).sum() * 71
+    assert frame.iloc[-1].tolist() == ["exact", is_open.sum(), exact, 0]
+    for way, users, scores, _ in frame.iloc[:-1].itertuples(index=False):
+        assert scores < exact
+        assert users == (scores - N_USERS * 71 * (way == "anchors")) // N_ITEMS
+
+
+def test_a_plan_from_anchors_foretells_their_widths(ranks, rows):
+    bound = sm.metric("ndcg@10")(1 + rows["n_chosen_better"] + rows["n_better"])
+    values, rng = sm.metric("ndcg@10")(ranks), np.random.default_rng(3)
+    log = sm.read_log(rows, anchors="ndcg@10", **SIZES)
+    pilot, widest = (sm.plan(each, "ndcg@10").frame for each in (log, replace(log, anchors=None)))
+    for sizes, way in ((bound, "anchors"), (np.ones(N_USERS), "fewer users")):
+        n = pilot.loc[pilot["way"] == way, "users"].iloc[-1]
+        orders = [draw(sizes, n, rng) for _ in range(20)]
+        ends = [anchors_of(sizes, values, order).interval(0.05) for order in orders]
+        width = np.diff(ends).mean()
+        planned, at_most = (
+            table.loc[table["way"] == way, "width"].iloc[-1] for table in (pilot, widest)
+        )
+        assert planned == pytest.approx(width, rel=0.3)
+        assert at_most > 0.95 * width
+
+
+def test_a_plan_says_that_exact_ranking_is_as_cheap():
+    rows = rows_of(np.random.default_rng(0).integers(1, N_ITEMS, N_USERS))
+    result = sm.plan(sm.read_log(rows, **SIZES), "recall@1")
+    assert result.frame["way"].tolist() == ["exact"]
+    (note,) = result.notes
+    assert note.endswith("and no interval from anchors costs less")
+    for name, value in (("n_users", 9), ("max_negatives", 9), ("n_items", 999)):
+        with pytest.raises(ValueError, match=f"{name} must be left out with chosen items, got 9"):
+            sm.plan(sm.read_log(rows, **SIZES), "recall@1", **{name: value})
 
 
 @pytest.mark.parametrize("replacement", [False, True])

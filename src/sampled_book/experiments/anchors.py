@@ -47,17 +47,7 @@ def drawn(
 ) -> tuple[float, float, bool, int]:
     """Estimate, width of the interval, whether it holds the mean, and how many were drawn."""
     order = draw(sizes, n_anchors, rng)
-    is_rest = np.ones(values.size, dtype=bool)
-    is_rest[order] = False
-    anchors = Anchors(
-        values=values[order],
-        sizes=sizes[order],
-        bounds=bounds[order],
-        mean_bound=float(bounds.mean()),
-        rest=float(sizes[is_rest].sum()),
-        rest_values=(0.0, float(bounds[is_rest].sum())),
-        users=values.size,
-    )
+    anchors = Anchors.of(values[order], bounds[np.newaxis], sizes, order)
     low, high = anchors.interval(ERROR_RATE)
     holds = low - 1e-12 <= float(values.mean()) <= high + 1e-12
     return anchors.estimate, high - low, holds, order.size

@@ -130,6 +130,23 @@ class Anchors:
     users: int
     are_differences: bool = False
 
+    @classmethod
+    def of(
+        cls, values: FloatArray, bounds: FloatArray, sizes: FloatArray, order: IntArray
+    ) -> Anchors:
+        """Of the users `order`, with their values.
+
+        `bounds` (1 or 2, users) are the largest values of all users; with two rows, `values` are
+        differences of values that these bound.
+        """
+        is_rest = np.ones(sizes.size, dtype=bool)
+        is_rest[order] = False
+        are_differences, largest = len(bounds) == 2, bounds[:, is_rest].sum(axis=1).tolist()
+        net, low = (bounds[0] - bounds[1], -largest[1]) if are_differences else (bounds[0], 0.0)
+        rest, mean_bound = float(sizes[is_rest].sum()), float(net.mean())
+        drawn = (values, sizes[order], net[order])
+        return cls(*drawn, mean_bound, rest, (low, largest[0]), sizes.size, are_differences)
+
     @cached_property
     def _bets(self) -> tuple[tuple[_Bets, float], ...]:
         """Bets on the values, and on what they lack of their bounds; and what to add to the mean.

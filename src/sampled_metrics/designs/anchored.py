@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._confidence import LIKE_BENCHMARK, NONE, OF_USERS, THEOREM, Assumed, percent
 from .._printed_ranges import written
-from .._validate import FloatArray, as_written, shortened
+from .._validate import as_written, shortened
 from ..bounds.anchors import Anchors, drawing_p_value
 from ..log import anchors as log_anchors
 from ..log.compact import Log
@@ -79,22 +79,7 @@ class AnchoredAnalysis(Analysis):
             )
         positive = self.sizes > 0
         sizes = self.sizes * (bound[positive] / self.sizes[positive]).max()
-        is_rest = np.ones(self.n_users, dtype=bool)
-        is_rest[users] = False
-        largest: FloatArray = possible[:, is_rest].sum(axis=1)
-        is_pair = len(names) == 2
-        if is_pair:
-            values, possible = values[:1] - values[1:], possible[:1] - possible[1:]
-        return Anchors(
-            values=values[0],
-            sizes=sizes[users],
-            bounds=possible[0, users],
-            mean_bound=float(possible.mean()),
-            rest=float(sizes[is_rest].sum()),
-            rest_values=(-float(largest[1]) if is_pair else 0.0, float(largest[0])),
-            users=self.n_users,
-            are_differences=is_pair,
-        )
+        return Anchors.of(values[0] - sum(values[1:]), possible, sizes, users)
 
     def estimates(self, *, progress: bool) -> Estimates:
         rows = [

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from .._validate import as_written, integer
-from ..bounds.anchors import draw
+from .._validate import FloatArray, as_written, integer
+from ..bounds.anchors import Anchors, draw
 from ..designs.options import checked_metrics
 from ..log import anchors as log_anchors
 from ..log.compact import Log
 from ..metrics import Metric
+from ..results import Result
 
+#: Shares of all scores that a plan has rows for, and how often it draws users for a width.
+_SHARES, _DRAWS = (0.02, 0.05, 0.1, 0.2, 0.4), 10
 #: Tells the draw of anchors from other draws with the same seed.
 _STREAM = 1956
 
@@ -72,3 +75,43 @@ def anchors(
     drawn = draw(sizes, integer(n, "n", 1), np.random.default_rng(stream))
     labels = np.asarray(log.users)[log.codes[0] > 0]
     return pd.DataFrame({"user": labels[drawn], "draw": np.arange(1, drawn.size + 1)})
+
+
+def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
+    """Widths of intervals by anchors, and by fewer users, until all items where needed cost less.
+
+    A user's value is the largest possible one times a ratio: one of the log's anchors, or 0 or 1.
+    """
+    bound, n_items = log_anchors.sizes(log, [metric]), log_anchors.n_items(log)
+    ratios, source = np.array([0.0, 1.0]), "0 or as large as possible, as often, which is widest"
+    if log.anchors is not None:
+        users = log.anchors.users
+        largest = np.maximum(bound[users], np.finfo(float).tiny)
+        ratios = np.minimum(metric(log.anchors.ranks, n_items[:, users]) / largest, 1.0).ravel()
+        source = "distributed as those of the anchors"
+    rng = np.random.default_rng(_STREAM)
+    values, rows = bound * rng.choice(ratios, bound.size), list[tuple[object, ...]]()
+
+    def width(sizes: FloatArray, n: int) -> float:
+        order = draw(sizes, n, rng)
+        anchored = Anchors.of(values[order], sizes[np.newaxis], sizes, order)
+        return float(np.subtract(*anchored.interval(1.0 - confidence)[::-1]))
+
+    size, first = n_items.mean(), log_anchors.scored(log).mean(axis=0)
+    exact = int(np.where(bound > 0, n_items.mean(axis=0), first).sum())
+    for scores in (int(share * size * bound.size) for share in _SHARES):
+        n_anchors = int((scores - first.sum()) / size)
+        if n_anchors > 1 and scores < exact:
+            ways = (("anchors", bound, n_anchors), ("fewer users", bound**0, int(scores / size)))
+            for way, sizes, n in ways:
+                rows.append((way, n, scores, np.mean([width(sizes, n) for _ in range(_DRAWS)])))
+    notes = [f"widths are for users whose values are {source}"] if rows else []
+    notes.append(
+        f"{metric.name} is exact for {exact / size / bound.size:.0%} of all scores, if the users "
+        "of the last row are ranked in full: no other user can have a value"
+        + ", and no interval from anchors costs less"
+        * (not rows)
+    )
+    rows.append(("exact", int((bound > 0).sum()), exact, 0.0))
+    frame = pd.DataFrame(rows, columns=["way", "users", "scores", "width"])
+    return Result(frame, {"metric": metric.name, "confidence": confidence}, tuple(notes))

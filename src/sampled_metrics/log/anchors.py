@@ -125,6 +125,11 @@ def n_items(log: Log) -> IntArray:
     return _column(log, "n_items")
 
 
+def scored(log: Log) -> IntArray:
+    """How many items of each recommender's users were scored, the relevant one included."""
+    return 1 + _column(log, "n_chosen") + _column(log, "n_negatives")
+
+
 def _column(log: Log, name: str) -> IntArray:
     """A column of each recommender's users, which must be the same; 0 if the log has none."""
     if log.sizes is not None or log.weights is not None or not log.paired:
