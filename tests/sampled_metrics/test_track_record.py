@@ -107,6 +107,10 @@ BY_DEFAULT = f"the benchmark has estimates by {LEARNED}"
 
 def test_a_log_like_the_benchmark_has_a_track_record():
     assert reason_of(log_of()) == ""
+    rows = rows_of(shares=(0.03,))  # scores of 0 tie below items of many ranks
+    better = np.minimum(rows.pop("rank") - 1, PROTOCOL.n_negatives - 2)
+    ties = np.where(better > 0, PROTOCOL.n_negatives - better, 0)
+    assert reason_of(read(rows.assign(n_better=better, n_tied=ties))) == ""
     for users in SCOPE["users"]:  # the ends are within the scope
         assert reason_of(log_of(users=users, shares=(0.03,))) == ""
 

@@ -205,11 +205,14 @@ class Sample:
 
     @cached_property
     def ranks_are_ties(self) -> bool:
-        """Whether most users of a recommender who are not first tie with all who are not above."""
+        """Whether most users of a recommender who are not first have equally many negatives above
+        their item and tie with all others, as misses do where only hits are known."""
         is_tie = (self.tied > 1) & (self.better + self.tied == self.negatives)
         not_first = self.better + self.tied > 0
+        above = self.better[is_tie]
         return any(
-            counts[is_tie].sum() > 0.5 * counts[not_first].sum() for counts in self.counts.values()
+            np.bincount(above, counts[is_tie]).max(initial=0.0) > 0.5 * counts[not_first].sum()
+            for counts in self.counts.values()
         )
 
     @cached_property
