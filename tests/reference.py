@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from math import log2
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +24,37 @@ RANKS = LABORATORY / "data/ranks.npz"
 _TWINS = runpy.run_path(str(LABORATORY / "reference/enumeration.py"))
 DIGITS, digits_pmf = _TWINS["DIGITS"], _TWINS["digits_pmf"]
 every_sample, exact_pmf = _TWINS["every_sample"], _TWINS["exact_pmf"]
+
+
+@cache
+def slow(name: str, ranks: tuple[int, ...], length: int) -> Fraction:
+    """krichene2020, eqs 2-6, from the list itself: places of the relevant items, and its length."""
+    kind, _, cutoff = name.partition("@")
+    total = len(ranks)
+    k = int(cutoff) if cutoff else length
+    hits = [place in ranks for place in range(1, length + 1)][:k]
+    hits_so_far = [sum(hits[:i]) for i in range(1, len(hits) + 1)]
+    first = next((i for i, hit in enumerate(hits, start=1) if hit), None)
+    if kind == "precision":
+        return Fraction(sum(hits), k)
+    if kind == "recall":
+        return Fraction(sum(hits), total)
+    if kind == "hit":
+        return Fraction(sum(hits) > 0)
+    if kind == "accuracy":
+        return Fraction(1 in ranks)
+    if kind == "rr":
+        return Fraction(1, first) if first else Fraction(0)
+    if kind == "ap":
+        parts = [Fraction(hits_so_far[i], i + 1) for i, hit in enumerate(hits) if hit]
+        return sum(parts, Fraction(0)) / min(total, k)
+    if kind == "ndcg":
+        gain = [Fraction(1 / log2(i + 1)) for i in range(1, length + 1)]
+        dcg = sum((g for g, hit in zip(gain, hits, strict=False) if hit), Fraction(0))
+        return dcg / sum(gain[: min(total, k)])
+    assert kind == "auc"
+    pairs = [(r, d) for r in ranks for d in range(1, length + 1) if d not in ranks]
+    return Fraction(sum(r < d for r, d in pairs), len(pairs))
 
 
 def bundled_ranks() -> dict[str, RankIntervals]:

@@ -82,12 +82,6 @@ def test_outputs_are_found_and_dropped_and_the_text_does_not_care(chapter):
     assert chapter[0].read_text() == text
 
 
-def test_two_in_step_are_left_alone(chapter):
-    before = [path.read_bytes() for path in chapter]
-    pairs.sync(root_of(chapter))
-    assert [path.read_bytes() for path in chapter] == before
-
-
 def test_the_chapters_of_the_book_are_in_step_and_hold_no_outputs():
     assert pairs.faults(ROOT) == []
 

@@ -4,11 +4,8 @@ import doctest
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -26,15 +23,6 @@ def command(start):
     lines = [line for kind, text in BLOCKS if kind == "" for line in text.splitlines()]
     (matching_line,) = [line for line in lines if line.startswith(start)]
     return matching_line
-
-
-def run_by(make):
-    """The last command that a make line runs, with this Python in place of the one in .venv."""
-    printed = subprocess.run(
-        [*shlex.split(make), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    last = printed.stdout.strip().splitlines()[-1]
-    return [sys.executable if word == ".venv/bin/python" else word for word in shlex.split(last)]
 
 
 def test_python_examples():
@@ -59,32 +47,6 @@ def test_papermill(tmp_path):
     completed = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
     assert '"n_negatives = 500' in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
-
-
-@pytest.mark.processes
-def test_make_serve(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = run_by(f"make serve PORT={port}")
-    site = tmp_path / "_build/html"
-    site.mkdir(parents=True)
-    (site / "index.html").write_text("the book", encoding="utf-8")
-    with subprocess.Popen(arguments, cwd=tmp_path, stderr=subprocess.DEVNULL) as server:
-        try:
-            assert _fetched(f"http://127.0.0.1:{port}/") == "the book"
-        finally:
-            server.terminate()
-
-
-def _fetched(address):
-    for _ in range(100):
-        try:
-            with urllib.request.urlopen(address) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError(f"nothing is served at {address}")
 
 
 def test_the_figure_is_current(monkeypatch):

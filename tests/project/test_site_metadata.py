@@ -111,18 +111,6 @@ def test_notebooks_are_launched_only_from_a_repository_with_an_owner(owner):
     assert options["repository_url"] == address
 
 
-def test_without_an_owner_nothing_is_absolute(build):
-    site = build(f"https://github.com/{site_metadata.PLACEHOLDER}/sampled-metrics")
-    assert not (site / "sitemap.xml").exists()
-    for path, image in [
-        ("index.html", "_static/fig-index.png"),
-        ("folder/page.html", "../_static/fig-index.png"),
-    ]:
-        tags = Head(site / path).tags
-        assert tags["og:image"] == [image]
-        assert not {"canonical", "og:url"} & set(tags)
-
-
 def test_with_an_owner_the_tags_and_the_site_map_are_absolute(build):
     site = build("https://github.com/Somebody/sampled-metrics")
     for path in ("index.html", "folder/page.html"):
@@ -131,11 +119,6 @@ def test_with_an_owner_the_tags_and_the_site_map_are_absolute(build):
         assert tags["og:image"] == [urljoin(HOME, "_static/fig-index.png")]
     listed = re.findall("<loc>(.*)</loc>", (site / "sitemap.xml").read_text())
     assert listed == [urljoin(HOME, "folder/page.html"), urljoin(HOME, "index.html")]
-
-
-def test_another_address_in_the_configuration_wins(build):
-    site = build("https://github.com/Somebody/sampled-metrics", html_baseurl="https://a.test/")
-    assert Head(site / "index.html").tags["canonical"] == ["https://a.test/index.html"]
 
 
 def test_the_title_and_how_the_text_begins_are_told(build):

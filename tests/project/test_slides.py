@@ -46,29 +46,6 @@ def test_a_chapter_becomes_slides(page):
     assert "It is x." in notes
 
 
-def test_a_section_that_would_not_fit_goes_on_on_another_slide():
-    table = "<table>" + "<tr><td>1</td></tr>" * 9 + "</table>"
-    section = BeautifulSoup(f"<section>{table * 2}</section>", "html.parser").section
-    made = slides.pack("Title", slides.children(section), "page.html")
-    assert [len(slide.blocks) for slide in made] == [1, 1]
-
-
-def test_a_chapter_without_an_article_is_named(page):
-    page.write_text("<article></article>", encoding="utf-8")
-    with pytest.raises(slides.SlidesError, match=r"03_name.html has no chapter: run make book"):
-        slides.chapter_slides(page)
-
-
-def test_a_chapter_has_one_page_beside_addresses_of_earlier_editions(page):
-    for name in ("09_your_log", "10_your_log", "06_name"):
-        (page.parent / f"{name}.html").touch()
-    assert slides.page_of("your_log") == page.parent / "09_your_log.html"
-    with pytest.raises(slides.SlidesError, match=r"no chapter name in .*chapters"):
-        slides.page_of("name")
-    with pytest.raises(slides.SlidesError, match=r"01_metrics.html: run make book"):
-        slides.page_of("metrics")
-
-
 def test_the_lectures_are_of_chapters_that_exist():
     names = {path.stem.partition("_")[2] for path in slides.ROOT.glob("book/chapters/*_*.md")}
     assert {name for one in slides.LECTURES.values() for name in one.chapters} <= names

@@ -77,16 +77,6 @@ def test_bundled_intervals_hold_the_exact_values(bundled):
     assert theorem.eval("low <= exact + 1e-5 and exact <= high + 1e-5").mean() > 0.9
 
 
-def test_chosen_items_narrow_the_interval_where_the_recommender_is_like_them(bundled):
-    half = chosen.half_widths(bundled, "rr").set_index("name")
-    sets = half[half.index.str.endswith("item-cosine")]
-    rivals = sets[["uniform", "uniform, decreasing", "fewer users"]]
-    assert (sets["chosen"] < rivals.min(axis=1)).sum() == 9
-    assert len(sets) == 10
-    others = half.drop(index="allrecipes_ALS_item-cosine")
-    assert (others["chosen"] < others["uniform"]).all()
-
-
 @pytest.mark.simulation
 def test_a_bundled_row_is_computed_again(bundled):
     name, share = "codex-s_small_retrieved", 0.1

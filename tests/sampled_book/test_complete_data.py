@@ -118,20 +118,6 @@ def test_exact_recall_is_true_where_data_are_missing_at_random_and_not_elsewhere
             assert gaps.max() > 0.01
 
 
-def test_a_sampled_metric_is_a_mean_of_exact_recall_over_depths():
-    setup, m = complete_data.FRONT_PAGE, 25
-    data = complete_data.world(setup, 2, **SMALL)
-    n = SMALL["n_items"] - complete_data.N_TRAIN
-    curve = [hypergeom(n - 1, rank - 1, m).cdf(9) for rank in range(1, n + 1)]
-    shares = -np.diff([*curve, 0.0])  # of the depth K: what is lost from rank K to K + 1
-    assert (shares >= -1e-12).all()
-    assert shares.sum() == pytest.approx(1)
-    table = complete_data.values(setup, 2, sizes=[m], **SMALL)
-    for recommender, scores in complete_data.recommenders(data, 2).items():
-        p = complete_data.rank_distributions(data, scores)["held out"]
-        assert shares @ np.cumsum(p) == pytest.approx(table.loc[recommender, ("sampled", m)])
-
-
 def test_set_ups_expose_what_they_say():
     worlds = {setup: complete_data.world(setup, 4) for setup in complete_data.SETUPS}
     counts = worlds[complete_data.AT_RANDOM].is_relevant.sum(axis=0)
@@ -182,27 +168,12 @@ def test_fewer_negatives_err_less_on_a_front_page_only_and_so_does_a_deeper_metr
             assert (fewest > exact).all()
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize(("factor", "percents"), [(3.0, (16.5, 20.5)), (30.0, (29.1, 36.0))])
-def test_the_gain_on_a_front_page_depends_on_how_much_it_shows(monkeypatch, factor, percents):
-    monkeypatch.setattr(complete_data, "FACTOR", factor)
-    table = complete_data.orders(complete_data.FRONT_PAGE, range(10), sizes=(20,))
-    assert tuple((100 * table["sampled"]).round(1)) == percents
-
-
 def test_crossings_are_the_last_sizes_at_or_above_the_true_value():
     columns = pd.MultiIndex.from_tuples(
         [("true", 99), ("sampled", 5), ("sampled", 10), ("sampled", 20)]
     )
     table = pd.DataFrame([[0.5, 0.9, 0.5, 0.4], [0.1, 0.3, 0.2, 0.1]], ["A", "B"], columns)
     assert complete_data.crossings(table).to_dict() == {"A": 10, "B": 20}
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match=r"setup must be one of missing at random, .*got 'mar'"):
-        complete_data.world("mar", 0)
-    with pytest.raises(ValueError, match="metric_name must be recall@10 or ndcg@10, got 'ap'"):
-        complete_data.values(complete_data.AT_RANDOM, 0, "ap")
 
 
 # --- choosing -------------------------------------------------------------------------------------

@@ -194,27 +194,6 @@ def test_collections_are_read_whole():
         collections.read("cacm")
 
 
-@needs_data
-@pytest.mark.parametrize(
-    ("name", "documents", "queries", "pairs"),
-    [
-        ("cisi", 1_460, 76, 3_114),
-        ("lisa", 5_999, 35, 379),
-        ("cystic_fibrosis", 1_239, 99, 4_812),
-        ("nfcorpus_test", 3_162, 325, 15_820),
-        ("cosqa", 6_267, 1_000, 1_000),
-    ],
-)
-def test_collections_of_tables_have_every_document_query_and_judgement(
-    name, documents, queries, pairs
-):
-    read = collections.read(name)
-    assert [len(read.documents), len(read.queries)] == [documents, queries]
-    assert sum(map(len, read.relevant)) == pairs
-    assert all(read.documents)
-    assert all(read.queries)
-
-
 def test_places_of_more_relevant_documents_than_a_byte_counts():
     places = retrieval.places_of(np.arange(300)[::-1], np.arange(300))
     assert places.tolist() == list(range(300))[::-1]

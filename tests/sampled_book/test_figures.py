@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from sampled_book.display import figures
-from sampled_metrics import Protocol
 
 pytestmark = pytest.mark.words
 
@@ -20,26 +19,6 @@ def ax():
 def test_curves_can_be_told_apart_without_colour(ax):
     figures.curves(ax, [1, 2], {str(i): [i, i] for i in range(6)})
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in ax.lines}) == 6
-
-
-def test_the_matrix_leaves_out_what_cannot_happen(ax):
-    pmf = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
-    figures.pmf_matrix(ax, pmf)
-    shade = ax.images[0].get_array()
-    assert np.array_equal(shade.mask, pmf == 0)
-    assert np.allclose(shade.filled(0) ** 2, pmf)
-    # Rank 1 on top; without replacement every cell right of the diagonal is empty.
-    assert ax.get_ylim() == (6.5, 0.5)
-    assert shade.mask[np.triu_indices(4, k=1)].all()
-
-
-def test_rank_buckets_count_every_rank_once(ax):
-    ranks = {"A": np.array([1, 10, 11, 100, 101, 5000]), "B": np.array([7, 7, 7, 7, 7, 12])}
-    figures.rank_buckets(ax, ranks, [10, 100])
-    heights = [[bar.get_height() for bar in bars] for bars in ax.containers]
-    assert heights == [[2, 2, 2], [5, 1, 0]]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1–10", "11–100", "101+"]
-    assert len({bars[0].get_hatch() for bars in ax.containers}) == 2
 
 
 def test_expected_curves_mark_flips_and_exact_values(ax):

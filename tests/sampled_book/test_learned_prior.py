@@ -138,14 +138,3 @@ def test_sources_weigh_alike_in_figures():
             "pairs_held": (1 + 0.5) / 2,
         }
     )
-
-
-def test_every_recommender_has_a_family():
-    estimates, _ = left_out.bundled()
-    assert estimates["family"].notna().all()
-    table = left_out.by_family(estimates)
-    assert set(table["sources"]) == {14, 23, 32}
-    # As Appendix M says.
-    biases = table[table["n_negatives"] == 100].set_index("family")["bias"]
-    assert biases.idxmax() == "popularity"
-    assert biases.idxmin() == "sequences"

@@ -78,43 +78,6 @@ def test_the_jackknife_is_too_large_on_average_for_any_statistic():
     assert linear.expected * 2 / 3 < linear.smaller
 
 
-def textbook_and_mean(values, n, m):
-    """The expectation of the textbook jackknife and the variance of the mean, in fractions."""
-    expected, means = Fraction(0), []
-    for sample in itertools.combinations(range(n), m):
-        left = [values[tuple(e for e in sample if e != d)] for d in sample]
-        means.append(sum(left, Fraction(0)) / m)
-        squares = sum(((each - means[-1]) ** 2 for each in left), Fraction(0))
-        expected += Fraction(m - 1, m) * (1 - Fraction(m, n)) * squares
-    mean = sum(means, Fraction(0)) / len(means)
-    return expected / len(means), sum(((x - mean) ** 2 for x in means), Fraction(0)) / len(means)
-
-
-@pytest.mark.parametrize("n", range(2, 9))
-def test_the_textbook_jackknife_covers_the_variance_of_the_mean(n):
-    rng = np.random.default_rng(n)
-    for m in range(2, n + 1):
-        smaller = list(itertools.combinations(range(n), m - 1))
-        for _ in range(3):
-            values = {s: Fraction(int(rng.integers(-9, 10))) for s in smaller}
-            expected, variance = textbook_and_mean(values, n, m)
-            assert expected >= variance
-        weights = [int(w) for w in rng.integers(-9, 10, n)]
-        linear = {s: Fraction(sum(weights[d] for d in s)) for s in smaller}
-        expected, variance = textbook_and_mean(linear, n, m)
-        assert expected == variance
-        for k in range(1, 4):
-            if 2 * k > n:
-                continue
-            pure = {s: Fraction(int(one_sample.pure(k)(set(s)))) for s in smaller}
-            expected, variance = textbook_and_mean(pure, n, m)
-            square = sum(v * v for v in pure.values()) / len(pure)
-            assert variance == Fraction((m - k) * (n - m + 1 - k), m * (n - m + 1)) * square
-            assert expected * m * (n - m + 1) * n == (
-                k * (n + 1 - k) * (m - 1) * (n - m) * square
-            )  # fmt: skip
-
-
 def by_definition(sets, sample, values):
     """The estimates without each document, each from its own sample."""
     left = [

@@ -181,11 +181,3 @@ def test_a_twin_is_the_benchmarks_model_from_another_seed(name, model):
     assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(difference.size)
     mean = (first.evaluate("ndcg@10").mean() + second.evaluate("ndcg@10").mean()) / 2
     assert abs(difference.mean()) < 0.2 * mean
-
-
-@pytest.mark.parametrize("name", RATED)
-def test_rating_predictors_put_rarely_rated_items_first(name):
-    """Means of few ratings are extreme, so damping raises a metric of the top more than tenfold."""
-    values = {k: r.evaluate("ndcg@10").mean() for k, r in benchmark.ranks(name, RATINGS).items()}
-    assert list(values) == list(other_kinds.PREDICTORS)
-    assert values.pop("PersMean, damped") > 10 * max(values.values())

@@ -7,6 +7,7 @@ from scipy.stats import binom, norm
 from sampled_book.experiments.populations import decidable, maximum_likelihood, missed, shortest
 from sampled_metrics import Protocol, estimators, interval, metric
 from tests.reference import plug_in
+from tests.sampled_metrics.test_priors import a_log
 
 
 def of_coins(true, tested, users, error_rate):
@@ -39,12 +40,6 @@ def test_many_users_are_as_a_normal_shift():
         assert miss_rate == pytest.approx(norm.cdf(norm.ppf(0.95) - shift), abs=5e-3)
 
 
-def test_groups_of_users_are_as_all_of_them():
-    pair = as_law(0.3), as_law(0.35)
-    joint_rate = missed([pair], 300.0, 0.05)
-    assert missed([pair] * 3, 100.0, 0.05) == pytest.approx(joint_rate, abs=1e-9)
-
-
 def test_what_one_distribution_never_shows():
     # Heads, which the tested coin never shows, come up but once in 2^3 tosses.
     miss_rate = missed([(as_law(0.5), as_law(0.0))], 3.0, 0.05)
@@ -55,13 +50,6 @@ def test_distributions_that_share_a_part_of_what_they_show():
     pair = np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.0, 0.5])
     assert missed([pair], 100.0, 0.05) == pytest.approx(0.0, abs=1e-12)
     assert missed([pair], 1.0, 0.05) == pytest.approx(0.45, abs=1e-3)
-
-
-def test_lattices_are_not_larger_than_they_may_be():
-    for users in (1e8, 1e9):
-        pair = as_law(0.4), as_law(0.4 + 2.0 * np.sqrt(0.24 / users))
-        miss_rate = missed([pair], users, 0.05)
-        assert 0.1 < miss_rate <= norm.cdf(norm.ppf(0.95) - 2.0) + 1e-3
 
 
 def test_exact_ranks_leave_what_coins_leave():
@@ -113,26 +101,6 @@ def test_equal_recommenders_are_decided_as_often_as_errors_are_allowed():
     pair, protocol = np.full((2, 200), 1 / 200), Protocol(200, 20)
     power = decidable(pair, protocol, metric("ndcg@10"), 0.95, 1e3)
     assert power == pytest.approx(0.05, abs=0.01)
-
-
-def a_log(protocol, seed, users=500):
-    rng = np.random.default_rng(seed)
-    ranks = 1 + (protocol.n_items * rng.beta(0.4, 2.0, size=users)).astype(int)
-    drawn = protocol.draw(np.minimum(ranks, protocol.n_items), rng)
-    return np.bincount(drawn - 1, minlength=protocol.n_negatives + 1)
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-def test_expectation_maximization_climbs_to_the_same_likelihood(replacement):
-    """The slow twin (jin2021): each user is shared out among the ranks that may have been."""
-    protocol = Protocol(60, 6, replacement=replacement)
-    counts, pmf = a_log(protocol, 1), protocol.pmf(np.arange(1, 61))
-    fitted, mass = maximum_likelihood(counts, protocol), np.full(60, 1 / 60)
-    for _ in range(50_000):
-        mass = mass * (pmf @ (counts / (mass @ pmf))) / counts.sum()
-    slow = counts @ np.log(mass @ pmf)
-    assert fitted.log_likelihood >= slow - 1e-9
-    assert (fitted.log_likelihood - slow) / counts.sum() < 2e-5
 
 
 @pytest.mark.parametrize("replacement", [True, False])

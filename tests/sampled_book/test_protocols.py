@@ -9,7 +9,7 @@ import pytest
 
 from sampled_book.data import benchmark
 from sampled_book.data.benchmark import RECOMMENDERS, Sequences
-from sampled_book.experiments import evidence, protocols
+from sampled_book.experiments import protocols
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
@@ -125,10 +125,3 @@ def test_what_comes_from_popular_items_goes_by_the_place_that_popular_gives_them
     shares = protocols.effects(ranks, 10, ["recall@1"], 0.4).set_index("recommender")["top_exact"]
     assert shares["A"] == 0.5  # users 0 and 4 of 0, 1, 3 and 4
     assert shares["Popular"] == 1.0
-
-
-def test_the_package_s_own_sets_and_those_of_a_folder(tmp_path):
-    assert list(benchmark.every()) == list(benchmark.DATA)
-    assert len(evidence.every("errors")) == len(evidence.bundled("errors"))
-    with pytest.raises(FileNotFoundError, match="must hold ranks"):
-        benchmark.every(tmp_path)

@@ -226,14 +226,6 @@ def test_x_comes_out_within_the_spread_of_seeds(split):
     assert moved < np.median(np.abs(bundled("X", "seed 1").n_better - bundled("X").n_better)) / 2
 
 
-def test_no_other_reading_gives_the_cells_of_y_and_z():
-    for recommender, cells in (("Y", (8.84, 4.59, 4.32)), ("Z", (9.42, 4.79, 4.44))):
-        for variant in [v for r, v in VARIANTS if r == recommender and v != REPRODUCED]:
-            values = [percent(bundled(recommender, variant), name) for name in HEADLINES[:3]]
-            assert [round(value, 2) for value in values] != list(cells)
-            assert max(abs(np.subtract(values, cells))) > 0.04
-
-
 # --- the command
 
 
@@ -268,26 +260,6 @@ def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys
     rows = logs.read_log("bundled").frame
     assert rows["recommender"].unique().tolist() == ["Y"]
     assert (rows["n_items"].to_numpy() == expected.n_candidates).all()
-
-
-def test_what_differs_is_said():
-    y, x = bundled("Y"), bundled("X")
-    moved = RankIntervals(y.n_better // 2, y.n_tied, y.n_candidates)
-    worse = RankIntervals(x.n_candidates - 1, 0 * x.n_tied, x.n_candidates)
-    seed = bundled("X", "seed 3")
-    shortened = RankIntervals(*(getattr(y, n)[:9] for n in ("n_better", "n_tied", "n_candidates")))
-    counts = datasets.bundled_counts()
-    assert recommenders.differences({("X", REPRODUCED): seed}, counts) == []
-    (report,) = recommenders.differences({("Y", REPRODUCED): moved}, counts)
-    assert report.startswith(
-        "Y, as reproduced: ranks must be those that are bundled, got others for"
-    )
-    report = recommenders.differences({("X", REPRODUCED): worse}, counts)
-    assert [text.split()[3] for text in report] == ["recall@10", "ndcg@10", "ap", "auc"]
-    (report,) = recommenders.differences({("Y", REPRODUCED): shortened}, counts)
-    assert report.endswith("must be those of 6,040 users, got those of 9")
-    (report,) = recommenders.differences({}, counts | {"several_at_last_timestamp": (1, 2998)})
-    assert report == "several_at_last_timestamp must be (1268, 2998), got (1, 2998)"
 
 
 def test_the_check_leaves_the_bundle_alone_and_exits_with_1_where_it_differs(capsys, kept_again):

@@ -158,29 +158,6 @@ def test_groups_count_alike():
     assert reversals.shares(table).index.tolist() == ["ap"]
 
 
-def test_the_command_resumes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reversals, "SIZES", (2, 5))
-    facts = {"recommenders": {name: {} for name in TOY}}
-    arguments = ["--ranks", str(tmp_path), "--output", str(tmp_path)]
-    assert reversals.main(arguments) == 2
-    assert "must hold ranks" in capsys.readouterr().err
-    two = {name: TOY[name] for name in "AB"}
-    for name, ranks in (("one", TOY), ("two", two)):
-        benchmark.write(name, ranks, facts, {}, tmp_path)
-    assert reversals.main(arguments) == 0
-    first = (tmp_path / "reversals.csv.gz").read_bytes()
-    assert capsys.readouterr().out.count("recommenders") == 2
-    assert reversals.main(arguments) == 0
-    assert capsys.readouterr().out.count("recommenders") == 0
-    assert (tmp_path / "reversals.csv.gz").read_bytes() == first
-    benchmark.write("two", TOY, facts, {}, tmp_path)  # a third recommender has come
-    assert reversals.main(arguments) == 0
-    assert capsys.readouterr().out.startswith("two: 3 recommenders")
-    table = pd.read_csv(tmp_path / "reversals.csv.gz")
-    assert table.groupby("data").size().tolist() == [80, 80]
-    assert table["recommenders"].eq(3).all()
-
-
 def made_up(*rows):
     """A table of counts from rows of data, group, m, estimator, pairs and reversed ones."""
     columns = ["data", "group", "m", "estimator", "pairs", "reversed"]

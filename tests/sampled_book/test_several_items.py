@@ -91,23 +91,8 @@ def test_drawn_samples_have_these_moments():
         assert abs(error) <= 5 * sqrt(variance / draws) + 1e-12
 
 
-def test_independence_may_overstate_the_variance_of_a_correction_that_rises():
-    small = Protocol(60, 12, replacement=False, n_relevant=2)
-    rising = estimators.bias_variance("ap", small, gamma=0.001)
-    for (i, j), is_over in (((43, 51), True), ((8, 9), False)):
-        independent = float(rising.variance(i) + rising.variance(j, 2))
-        assert (variance_of_set(rising, [i, j]) < independent) is is_over
-
-
 def test_counts_are_independent_where_one_of_them_is_constant():
     ends = estimators.naive("auc", Protocol(50, 7, replacement=True, n_relevant=2))
     for a, b, is_equal in ((1, 30, True), (20, 50, True), (20, 30, False)):
         independent = float(ends.variance(a) + ends.variance(b, 2))
         assert (abs(variance_of_set(ends, [a, b]) / independent - 1) < 1e-12) is is_equal
-
-
-def test_the_example_by_hand():
-    ap = estimators.naive("ap", Protocol(5, 1, n_relevant=2))
-    assert expected_of_set(ap, [2, 4]) == pytest.approx(29 / 36)
-    assert variance_of_set(ap, [2, 4]) == pytest.approx(38 / 1296)
-    assert float(ap.variance(2) + ap.variance(4, 2)) == pytest.approx(26 / 1296)

@@ -1,8 +1,8 @@
 """The exact metric of a stretched rank: its definition, bounds on its distance, and the counts."""
 
 from fractions import Fraction
-from itertools import combinations, pairwise, product
-from math import inf, log2, sqrt
+from itertools import combinations, product
+from math import inf, log2
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from scipy import stats
 
 from sampled_book.data import benchmark
 from sampled_book.experiments import reversals, stretch
-from sampled_book.reference.enumeration import exact_pmf
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.metrics import recall_depth
 
@@ -92,44 +91,6 @@ def test_a_bundled_entry_is_recall_at_a_deeper_cut_off(bundled):
     row = bundled[is_row & (bundled["m"] == 100) & (bundled["target"] == "stretched")].iloc[0]
     assert (row["low"], row["high"]) == pytest.approx((errors.min(), errors.max()), rel=1e-4)
     assert row["recommenders"] == len(ranks)
-
-
-def test_the_summary_has_the_share_of_the_reversals_and_a_small_error(bundled):
-    summary = stretch.summary(bundled)
-    shares = reversals.shares(reversals.bundled())
-    assert summary.loc[("recall@10", 100), "exact"] == pytest.approx(shares.loc["recall@10", 100])
-    assert (summary["stretched"] <= summary["exact"]).all()
-    auc = summary.loc["auc"]
-    assert auc["stretched"].eq(0).all()
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-def test_the_kth_best_negative_is_at_the_depth_that_is_measured(replacement):
-    """The chapter's proof: an item is in the sampled top k if it is above the k-th best negative.
-
-    Sampled Recall@k is so a mean of exact Recalls over that negative's rank, whose relative
-    standard deviation is at most k^(-1/2). If Recall is concave in the depth, it is at most Recall
-    at the mean depth, and at least (1 - k^(-1/2) / 2) times as much.
-    """
-    for n, m in ((3, 1), (6, 5), (9, 3), (12, 7), (12, 11), (14, 4)):
-        rows = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
-        for k in range(1, m + 1):
-            in_top = [sum(row[:k]) for row in rows]  # by true rank
-            # In the top k at rank r, so long as that negative is one of the ranks below r - 1.
-            depths = [above - below for above, below in pairwise([*in_top, Fraction(0)])]
-            assert min(depths) >= 0
-            assert sum(depths) == 1
-            mean = sum(d * p for d, p in enumerate(depths, 1))
-            variance = sum((d - mean) ** 2 * p for d, p in enumerate(depths, 1))
-            assert replacement or mean == Fraction(k * n, m + 1)
-            assert variance * k <= mean**2
-            # Of all concave Recalls, those that rise evenly up to a depth and then stay lose most.
-            least = min(
-                sum(min(Fraction(1), d / top) * p for d, p in enumerate(depths, 1))
-                / min(Fraction(1), mean / top)
-                for top in (*map(Fraction, range(1, n + 1)), mean)
-            )
-            assert 1 - 1 / (2 * sqrt(k)) <= least <= 1
 
 
 @pytest.mark.parametrize(("name", "most"), [("rr", 1.3), ("ndcg", 1.16)])

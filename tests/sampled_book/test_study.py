@@ -15,15 +15,12 @@ from sampled_book.data.study import (
     RECOMMENDERS,
     WeighedSets,
     bundled_study,
-    conduct,
-    differences,
     place,
     place_all,
     rank_effectiveness,
     software_discounts,
     split,
     statistics,
-    write_study,
 )
 from tests.data import needs_data
 
@@ -389,13 +386,3 @@ def test_the_check_says_what_differs(small, tmp_path, monkeypatch, capsys):
     assert "ml-100k: FunkSVD: auc must be within " in printed
     assert "Popular" not in printed
     assert "Item-Item" not in printed
-
-
-def test_another_seed_is_within_the_spread(small, tmp_path):
-    sets = split(study._ratings(""), np.random.default_rng(study.SPLIT_SEED))
-    expected = conduct(sets, scorer=small)
-    other_seed = conduct(sets, seeds=(17,), scorer=small)
-    assert (other_seed.sets["FunkSVD"].n_better != expected.sets["FunkSVD"].n_better).any()
-    assert differences(other_seed, expected) == []
-    write_study({"a": expected}, tmp_path)
-    assert differences(bundled_study("a", tmp_path), expected) == []

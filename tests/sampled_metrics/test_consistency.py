@@ -1,6 +1,5 @@
 """Definition 1 on the paper's toy, against brute force, and on cases small enough for a hand."""
 
-from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -87,27 +86,6 @@ def test_orders_of_the_toy():
     assert table["right"].tolist() == [False] * 4 + [True]
 
 
-def test_toy_flips_where_the_order_changes():
-    # Each reported flip is checked on its two sides in rational arithmetic.
-    pair = {name: TOY[name] for name in "AC"}
-    order = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
-    (flip,) = order.flips
-
-    def difference(m):
-        def mean(ranks):
-            parts = []
-            for r in ranks:
-                p = Fraction(r - 1, 9_999)
-                parts.append((1 - (1 - p) ** (m + 1)) / ((m + 1) * p) if p else Fraction(1))
-            return sum(parts, Fraction(0)) / len(ranks)
-
-        return mean(TOY["A"]) - mean(TOY["C"])
-
-    assert difference(flip - 1) > 0 > difference(flip)
-    assert order.orders == ("A > C", "C > A")
-    assert (order.exact, order.right_from) == ("C > A", flip)
-
-
 def test_sizes_by_instance():
     sizes = [100, 50, 80]
     protocol = Protocol(sizes, 49, replacement=False)
@@ -132,9 +110,7 @@ def test_order_of_nearly_equal_means():
         ({"A": [1], "B": [1, 2]}, 10, "the same number of instances for every recommender, got"),
         ({"A": [1, 2], "B": [1, 2]}, [10, 10, 10], "ranks of A of shape"),
         ({"A": [1], "B": [1]}, [10, 10, 10], "got {'A': 1, 'B': 1} and 3 in n_items"),
-        ({"A": [], "B": []}, 10, "ranks of A must"),
         ({"A": [1], "B": [11]}, 10, "ranks of B must be <= 10, got 11"),
-        ({"A": [0], "B": [1]}, 10, "ranks of A must be >= 1, got 0"),
     ],
 )
 def test_bad_ranks(ranks, n_items, message):
@@ -195,16 +171,12 @@ def test_a_permutation_of_the_users_has_no_exact_order():
     [
         (lambda _: OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10), r"in \[1, 9\], got 10"),
         (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
-        (lambda e: verdict([1, 2], [1], e), "same number of instances"),
         (lambda e: verdict([1], [61], e), "must be <= 60"),
         (lambda e: verdict([1], [2], e).users(0.4), r"a number in \[0.5, 1\), got 0.4"),
-        (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
         (
             lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
             "protocol must be for n_relevant = 1 in each instance, got 2",
         ),
-        (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
-        (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),
         (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 5, 4), "high must be"),
         (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 1, 4, 1.0), "confidence"),
     ],

@@ -120,25 +120,6 @@ def moved(theta, i, j, step):
     return changed
 
 
-def test_gradient_against_differences():
-    counts, prior = counted(*a_log(1)), learned_prior.learned()
-    rng = np.random.default_rng(2)
-    theta, shared = prior.mean + rng.normal(size=(3, 6)), rng.normal(size=6)
-    _, gradient, _ = learned_prior.log_posterior(counts, prior, theta, shared)
-    step = learned_prior.newton_step(prior, theta, shared, gradient, np.tile(np.eye(6), (3, 1, 1)))
-
-    def value(theta, shared):
-        return learned_prior.log_posterior(counts, prior, theta, shared)[0]
-
-    slope = gradient - (theta - prior.mean - shared) @ np.linalg.inv(prior.within)
-    for i, j in np.ndindex(3, 6):
-        rise = value(moved(theta, i, j, 1e-4), shared) - value(moved(theta, i, j, -1e-4), shared)
-        assert rise / 2e-4 == pytest.approx(slope[i, j], rel=1e-5, abs=1e-5)
-    length = 1e-6
-    ends = [value(theta + t * step.theta, shared + t * step.shared) for t in (-length, length)]
-    assert (ends[1] - ends[0]) / (2 * length) == pytest.approx(step.promised, rel=1e-4)
-
-
 def test_information_against_differences():
     """Of expected counts the observed information is the expected one."""
     counts, prior = counted(*a_log(3)), learned_prior.learned()

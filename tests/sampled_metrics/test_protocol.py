@@ -229,15 +229,22 @@ def test_protocols_are_equal_if_they_sample_alike():
 WEIGHTS = [[3, 1, 4, 1, 5], [1, 1, 1, 1], [9, 0, 2, 2, 0, 1], [100, 1, 10, 1, 1, 1000]]
 
 
-def drawn_by(weights, place, m, replacement):
-    """Law of the items above a place among m, over all sequences of draws, in fractions."""
-    pmf, pool = [Fraction(0)] * (m + 1), [i for i in range(len(weights)) if i != place]
+def sequences(weights, place, m, replacement):
+    """Every sequence of m draws of other items, and its probability as a fraction."""
+    pool = [i for i in range(len(weights)) if i != place]
     for draws in product(pool, repeat=m):
         chance, mass = Fraction(1), {i: Fraction(weights[i]) for i in pool}
         for i in draws:
             chance *= mass.get(i, Fraction(0)) / sum(mass.values()) if sum(mass.values()) else 0
             if not replacement:
                 mass.pop(i, None)
+        yield draws, chance
+
+
+def drawn_by(weights, place, m, replacement):
+    """Law of the items above a place among m, over all sequences of draws, in fractions."""
+    pmf = [Fraction(0)] * (m + 1)
+    for draws, chance in sequences(weights, place, m, replacement):
         pmf[sum(i < place for i in draws)] += chance
     return [float(p) for p in pmf]
 
@@ -273,16 +280,10 @@ def test_inclusion_equals_an_enumeration(weights, replacement, collapsed):
     protocol = Protocol(
         len(weights), m, weights=weights, replacement=replacement, collapsed=collapsed
     )
-    pool, expected = [i for i in range(len(weights)) if i != place], np.zeros(len(weights))
-    for draws in product(pool, repeat=m):
-        chance, mass = 1.0, {i: float(weights[i]) for i in pool}
-        for i in draws:
-            total = sum(mass.values())
-            chance *= mass.get(i, 0.0) / total if total else 0.0
-            if not replacement:
-                mass.pop(i, None)
+    expected = np.zeros(len(weights))
+    for draws, chance in sequences(weights, place, m, replacement):
         for i in set(draws) if collapsed else draws:
-            expected[i] += chance
+            expected[i] += float(chance)
     np.testing.assert_allclose(protocol.inclusion(place + 1), expected, atol=1e-13)
 
 

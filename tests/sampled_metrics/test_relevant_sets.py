@@ -5,7 +5,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, permutations, product
-from math import comb, log2
+from math import comb
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sampled_metrics import Protocol, estimators, metric, tied_places
 from sampled_metrics.relevant_sets import RelevantSets
+from tests.reference import slow
 
 FIVE = ["precision@3", "recall@3", "rr", "ap", "ndcg"]
 CUT = ["precision@2", "recall@4", "rr@2", "ap@3", "ndcg@2", "hit@2", "accuracy", "auc"]
@@ -79,39 +80,9 @@ def _enumerated_copies(relevant, irrelevant, n):
     return outcomes
 
 
-def slow(name, ranks, n_negatives):
-    """The definitions of the metrics, from the list itself."""
-    kind, _, cutoff = name.partition("@")
-    total, length = len(ranks), len(ranks) + n_negatives
-    k = int(cutoff) if cutoff else length
-    hits = [place in ranks for place in range(1, length + 1)][:k]
-    hits_so_far = [sum(hits[:i]) for i in range(1, len(hits) + 1)]
-    first = next((i for i, hit in enumerate(hits, start=1) if hit), None)
-    if kind == "precision":
-        return Fraction(sum(hits), k)
-    if kind == "recall":
-        return Fraction(sum(hits), total)
-    if kind == "hit":
-        return Fraction(sum(hits) > 0)
-    if kind == "accuracy":
-        return Fraction(1 in ranks)
-    if kind == "rr":
-        return Fraction(1, first) if first else Fraction(0)
-    if kind == "ap":
-        parts = [Fraction(hits_so_far[i], i + 1) for i, hit in enumerate(hits) if hit]
-        return sum(parts, Fraction(0)) / min(total, k)
-    if kind == "ndcg":
-        gain = [Fraction(1 / log2(i + 1)) for i in range(1, length + 1)]
-        dcg = sum((g for g, hit in zip(gain, hits, strict=False) if hit), Fraction(0))
-        return dcg / sum(gain[: min(total, k)])
-    assert kind == "auc"
-    pairs = [(r, d) for r in ranks for d in range(1, length + 1) if d not in ranks]
-    return Fraction(sum(r < d for r, d in pairs), len(pairs))
-
-
 def moments(name, outcomes, n):
-    mean = sum(p * slow(name, ranks, n) for ranks, p in outcomes.items())
-    square = sum(p * slow(name, ranks, n) ** 2 for ranks, p in outcomes.items())
+    mean = sum(p * slow(name, ranks, len(ranks) + n) for ranks, p in outcomes.items())
+    square = sum(p * slow(name, ranks, len(ranks) + n) ** 2 for ranks, p in outcomes.items())
     return float(mean), float(square - mean**2)
 
 

@@ -37,12 +37,6 @@ def test_an_interval_is_solved_on_one_thread(monkeypatch):
     assert set(threads()) == {2}
 
 
-def test_threads_are_restored_after_an_error():
-    with pytest.raises(ValueError, match="counts"):
-        identification.interval([-1, 30, 10], Protocol(50, 2), "recall@10")
-    assert set(threads()) == {2}
-
-
 def test_threads_are_restored_after_calls_that_overlap():
     both_within, one_left = Barrier(2), Barrier(2)
 

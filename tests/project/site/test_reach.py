@@ -7,26 +7,10 @@ from urllib.parse import quote
 import pytest
 from test_pages import PAGES, SITE
 
-NOTEBOOKS = SITE / "book" / "notebooks"
 CHAPTERS = sorted(
     Path(page).name for page in PAGES if re.fullmatch(r"book/notebooks/\d\d_\w+\.html", page)
 )
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
-#: Words that people search for, besides the glossary's own.
-WORDS = [
-    "HR@10",
-    "AUC",
-    "MRR",
-    "MAP",
-    "NDCG@10",
-    "Recall@10",
-    "BERT4Rec",
-    "pop100",
-    "uni100",
-    "decoy",
-    "glossary",
-    "correction",
-]
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +108,6 @@ def test_a_wrong_address_leads_to_the_first_page(page, address):
     assert page.title().startswith("No such page")
     page.click("#home")
     page.wait_for_url(f"{address}/book/notebooks/index.html")
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_a_search_leads_to_the_glossary_or_to_the_chapter_it_names(page, address, word):
-    assert leads(first_found(page, address, word), terms().get(word, ""))
 
 
 def test_every_term_of_the_glossary_is_found(page, address):

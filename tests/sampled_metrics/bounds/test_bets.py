@@ -384,27 +384,6 @@ def test_bets_with_and_without_an_assumption_are_added_up():
                     assert total == pytest.approx(np.log(2 * 3 / ERROR), abs=1e-6)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_an_end_is_where_bets_have_won_what_each_of_two_sides_needs(confidence):
-    evidence = bets.Evidence(
-        np.array([1, 1, -1]), np.array([0.4, 1.5, 0.7]), np.array([0.96, 0.9, 1.3]),
-        np.array([8.0, 14.0, 3.0]), np.full(3, 60.0), np.arange(3),
-        np.log([0.75, 0.25, 0.5]),
-    )  # fmt: skip
-    low, high = identification.unrefuted(evidence, confidence, (0.0, 1.0), None)
-    for sign, end in ((1, low), (-1, high)):
-        has_sign = evidence.sign == sign
-        price = evidence.mean[has_sign] + sign * evidence.slope[has_sign] * end
-        wealth = np.exp(evidence.log_weight[has_sign]) @ (
-            np.exp(evidence.logs[has_sign]) / price**60
-        )
-        assert 0 < end < 1
-        assert wealth == pytest.approx(2.0 / (0.98 * (1.0 - confidence)), rel=1e-6)
-        # A bet on the other side of the end has won more, and one inside less.
-        for value, is_larger in ((end - sign * 0.01, True), (end + sign * 0.01, False)):
-            assert (evidence.against(sign, value) > np.log(wealth)) == is_larger
-
-
 class Split:
     """Stands for a random generator: users of each row that are in the first half."""
 

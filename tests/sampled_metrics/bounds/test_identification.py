@@ -255,15 +255,11 @@ GOOD = [6, 3, 1]
     ("change", "message"),
     [
         ({"counts": [6, 3]}, r"counts must have shape \(3,\), got \(2,\)"),
-        ({"counts": []}, r"counts must have shape \(3,\), got \(0,\)"),
         ({"counts": [6, -3, 1]}, "counts must be finite numbers >= 0, got -3"),
         ({"counts": [6, np.nan, 1]}, "counts must be finite numbers >= 0, got nan"),
-        ({"counts": [6, np.inf, 1]}, "counts must be finite numbers >= 0, got inf"),
         ({"counts": [0, 0, 0]}, "at least one user"),
-        ({"counts": ["a", "b", "c"]}, "counts must be numbers"),
         ({"counts": [GOOD, GOOD]}, r"counts must have shape \(3,\)"),
         ({"counts": [GOOD], "protocol": []}, "must hold one for each of 1 counts, got 0"),
-        ({"counts": [], "protocol": []}, "at least one user"),
         (
             {
                 "counts": [GOOD] * 2,
@@ -275,19 +271,10 @@ GOOD = [6, 3, 1]
         ({"protocol": Protocol(30_000_000, 2)}, "n_items must be at most 20,000,000"),
         ({"assumption": "flat"}, "assumption must be 'decreasing' or None, got 'flat'"),
         ({"confidence": 1.0}, r"confidence must be a number in \(0, 1\), got 1.0"),
-        ({"confidence": "high"}, "confidence must be a number"),
-        ({"confidence": np.nan}, "confidence must be a number"),
         ({"users": 0}, "users must be a number > 0, got 0"),
-        ({"users": np.nan}, "users must be a number > 0, got nan"),
     ],
 )
 def test_bad_input_is_named(change, message):
     given = {"counts": GOOD, "protocol": Protocol(50, 2), "metric": metric("ap")}
     with pytest.raises(ValueError, match=message):
         interval(**(given | change))
-
-
-def test_positions_must_count_the_same_users():
-    protocol = Protocol(50, 2, n_relevant=2)
-    with pytest.raises(ValueError, match="the same sum at every position"):
-        interval([[5, 3, 1], [1, 3, 4]], protocol, metric("ap"))

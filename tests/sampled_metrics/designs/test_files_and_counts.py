@@ -103,26 +103,3 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
         messages.append(str(problem.value))
     assert messages[0].split(", such as")[0] == messages[1].split(", such as")[0]
     pd.testing.assert_frame_equal(log.frame, in_memory.frame)
-
-
-@pytest.mark.some(2)
-@pytest.mark.parametrize("pairs", [1 << 22, 0])
-@pytest.mark.parametrize("users", ["the same", "others"])
-def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
-    monkeypatch.setattr(_sources, "_ROWS", 100)
-    monkeypatch.setattr(compact, "_TABLE", pairs)
-    monkeypatch.setattr(compact, "_BLOCK", 100)
-    rows = kinds_of_users(1)[1].drop(columns="item").assign(n_negatives=9)
-    rows["n_items"] = 50 + rows["user"] % 2
-    if users == "others":
-        rows = rows.drop(index=rows.index[[3, 500]])
-    rows.to_csv(tmp_path / "log.csv", index=False)
-    log = read_log(tmp_path / "log.csv", replacement=True)
-    in_memory = read_log(rows, replacement=True)
-    from_file, expected = (estimate(x, ["ndcg@3", "auc"]) for x in (log, in_memory))
-    pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)
-    for metric_name in ("ndcg@3", "auc"):
-        if users == "the same":
-            for options in ({}, {"estimator": "bias-variance, fitted prior"}):
-                from_file, expected = (compare(x, metric_name, **options) for x in (log, in_memory))
-                pd.testing.assert_frame_equal(from_file, expected, rtol=1e-9)

@@ -158,11 +158,6 @@ def test_a_block_holds_no_more_instances_than_the_bound_allows():
     assert sum(sizes) == 1 + 5000  # the first row is asked for twice, to learn the catalogue
 
 
-def test_whole_numbers_are_compared_as_they_are():
-    # As floats the two would tie.
-    assert exact_ranks([[2**60, 2**60 + 1]], [0], None).n_better.tolist() == [1]
-
-
 def test_stored_zeros_and_duplicates_are_not_training_items():
     train = sp.csr_array((np.array([0.0, 1, 1]), np.array([1, 2, 2]), [0, 3]), shape=(1, 3))
     intervals = exact_ranks([[1, 2, 3]], [0], train)
@@ -282,47 +277,28 @@ STOPPED = RankIntervals([1, 2], [2, 0], [9, 9], 2)
     ("call", "message"),
     [
         (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random' to"),
-        (lambda: TIED.ranks("best"), "ties must be .* got 'best'"),
         (lambda: TIED.evaluate(metric("rr"), "best"), "ties must be .*'mean'.* got 'best'"),
         (lambda: TIED.ranks("random"), "rng must be a seed >= 0 or a .*Generator, got None"),
-        (lambda: TIED.evaluate(metric("rr"), "random", -7), "rng must be .* got -7"),
         (lambda: RankIntervals([1, 2], [0], [9]), "must have one length, got 2, 1 and 1"),
-        (lambda: RankIntervals([[1]], [0], [9]), "n_better must have one dimension"),
-        (lambda: RankIntervals([-1], [0], [9]), "n_better must be >= 0, got -1"),
         (lambda: RankIntervals([0], [0.5], [9]), "n_tied must be whole numbers >= 0, got 0.5"),
         (lambda: RankIntervals([4], [3], [7]), "n_candidates must be >= .* got 7 with n_better 4"),
         (lambda: exact_ranks([[1.0]], [], None), "held_out must be a list of one item or more"),
         (lambda: exact_ranks([[1.0]], [0], None, stop_at=0), "stop_at must be .* >= 1"),
         (lambda: STOPPED.ranks("optimistic"), "counted to the end, got some beyond 2"),
-        (lambda: STOPPED.sampled_pmf(1), "counted to the end, got some beyond 2"),
         (lambda: STOPPED.evaluate("recall@3"), "a cut-off of at most stop_at = 2, got recall@3"),
-        (lambda: STOPPED.evaluate("rr"), "a cut-off of at most stop_at = 2, got rr"),
-        (lambda: exact_ranks([[1.0]], [[0]], None), "held_out must be a list of one item or more"),
         (lambda: exact_ranks([[1.0, 2]], [2], None), "held_out must be < n_items = 2, got 2"),
-        (lambda: exact_ranks([[1.0, 2]], [-1], None), "held_out must be >= 0, got -1"),
         (lambda: exact_ranks([[1.0, 2]], [0, 1], None), "scores must have one row for each of 2"),
-        (lambda: exact_ranks([1.0, 2], [0, 1], None), "scores must have one row for each of 2"),
         (lambda: exact_ranks([[1, 2], [np.nan, 1]], [0, 1], None), "scores must not be NaN.*row 1"),
         (
             lambda: ranks_by_factors([[1.0], [np.nan]], [[1.0]], [0, 0], None),
             "scores must not be NaN, got one in row 1",
         ),
         (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
-        (lambda: exact_ranks([["a", "b"]], [0], None), "scores must be real numbers, got dtype <U"),
-        (
-            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance="0.1"),
-            "relative_tolerance must be in .* got '0.1'",
-        ),
         (lambda: exact_ranks(lambda block: [1, 2], [0], None), r"shape \(1, n_items\) for 1"),
         (lambda: exact_ranks([[1.0, 2]], [0], [[0]]), "held_out must not be a training item.* 0$"),
         (lambda: exact_ranks([[1.0, 2]], [0], [[2]]), "train must hold items < n_items = 2, got 2"),
-        (lambda: exact_ranks([[1.0, 2]], [0], [[1], []]), r"train must have shape \(1, 2\)"),
         (lambda: exact_ranks([[1.0, 2]], [0], sp.csr_array((1, 3))), r"train must have shape"),
         (lambda: exact_ranks([[1.0, 2]], [0], np.eye(2)), "train must be a sparse matrix or a"),
-        (
-            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=-1),
-            r"relative_tolerance must be in \[0, 1\), got -1",
-        ),
         (
             lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=1.0),
             r"relative_tolerance must be in \[0, 1\), got 1.0",
