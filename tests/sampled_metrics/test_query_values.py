@@ -167,3 +167,10 @@ def test_tables_refused(change, sentence):
     with pytest.raises(ValueError, match=r".") as refusal:
         sm.compare(table.assign(**change), "rr")
     assert sentence in str(refusal.value)
+
+
+def test_a_missing_value_of_a_file_leaves_its_query_out(tmp_path):
+    (tmp_path / "values.csv").write_text("query,faithfulness\na,0.5\nb,\nc,1.0\n")
+    found = sm.estimate(tmp_path / "values.csv", ["faithfulness"])
+    assert found.frame["reported"].tolist() == [0.75]
+    assert "2 queries have a value of every system; 1 others are left out" in found.notes

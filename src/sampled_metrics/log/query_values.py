@@ -215,10 +215,7 @@ def top_lists(
             f"corpus_size must be at least the {max(length_of.values()):,} documents of the "
             f"longest list of {source}, got {np.max(corpus_size):,}"
         )
-    gains: dict[Any, dict[Any, float]] = {}
-    relevant = judged[judged["rel"] > 0]
-    for query, document, gain in relevant[["query", "document", "rel"]].itertuples(index=False):
-        gains.setdefault(query, {})[document] = float(gain)
+    gains = _gains(judged[judged["rel"] > 0])
     systems = [*dict.fromkeys(system for system, _ in length_of)]
     common = [query for query in gains if all((name, query) in length_of for name in systems)]
     if len(common) < 2:
@@ -231,9 +228,7 @@ def top_lists(
     lists = _listed(ordered.assign(rank=of_query.cumcount() + 1), gains, systems, common)
     lengths = {name: np.array([length_of[name, query] for query in common]) for name in systems}
     all_gains = [np.array([*gains[query].values()]) for query in common]
-    notes += (_POOLED,) * _look_pooled(lists, lengths, all_gains)
-    if not any(ranks.size for of_system in lists.values() for ranks, _ in of_system):
-        notes += ("no list holds a relevant document: do run and qrels write ids alike?",)
+    notes += _doubts(lists, lengths, all_gains)
     return TopLists(
         tuple(map(str, common)), {}, notes=notes, gains=all_gains, listed=lists, lengths=lengths
     )
@@ -243,6 +238,14 @@ def _left_out(n_queries: int, n_others: int, reason: str) -> tuple[str, ...]:
     """A note if queries are left out."""
     note = f"{n_queries:,} queries {reason}; {n_others:,} others are left out"
     return (note,) * bool(n_others)
+
+
+def _gains(relevant: pd.DataFrame) -> dict[Any, dict[Any, float]]:
+    """The relevance of the documents of each query."""
+    gains: dict[Any, dict[Any, float]] = {}
+    for query, document, gain in relevant[["query", "document", "rel"]].itertuples(index=False):
+        gains.setdefault(query, {})[document] = float(gain)
+    return gains
 
 
 def _listed(
@@ -273,18 +276,21 @@ def _listed(
     }  # fmt: skip
 
 
-def _look_pooled(
+def _doubts(
     lists: Mapping[str, Sequence[tuple[IntArray, FloatArray]]],
     lengths: Mapping[str, IntArray],
     gains: Sequence[FloatArray],
-) -> bool:
-    """Whether most lists hold all relevant documents, one of them at the end."""
-    ends = [
-        ranks.size == of_query.size and ranks[-1] == length
+) -> tuple[str, ...]:
+    """A note if no list has a relevant document, or most end with the last of all of them."""
+    found = [
+        (ranks, length, of_query.size)
         for name, of_system in lists.items()
         for (ranks, _), length, of_query in zip(of_system, lengths[name], gains, strict=True)
     ]
-    return bool(np.mean(ends) > 0.5)
+    if not any(ranks.size for ranks, *_ in found):
+        return ("no list holds a relevant document: do run and qrels write ids alike?",)
+    ends = [ranks.size == size and ranks[-1] == length for ranks, length, size in found]
+    return (_POOLED,) * bool(np.mean(ends) > 0.5)
 
 
 def named(name: object, source: Any, problem: ValueError) -> Metric:
@@ -316,6 +322,7 @@ def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
         return None
     frame, origin = loaded(source, "the table")
     roles = _roles(names)
+    frame = frame.mask(frame == "")  # a missing value in CSV
     tables = _tables(frame.rename(columns=roles), metrics, origin)
     has_datasets = "dataset" in roles.values()
     return None if _are_counts(tables) else _of_tables(tables, has_datasets, origin)
@@ -437,7 +444,7 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, origin: s
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"values must be in [0, 1], got {as_written(float(numbers[row, column]))} of "
-            f"{shortened(str(complete.columns[column][1]))} in {origin}"
+            f"{shortened(str(complete.columns[column][1]))} in {origin}: divide percent by 100"
         )
     notes = _left_out(len(complete), int((~is_complete).sum()), "have a value of every system")
     codes, names = None, tuple[str, ...]()

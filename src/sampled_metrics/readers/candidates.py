@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -253,3 +254,42 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
 def _beyond(value: object) -> bool:
     """Whether a whole number is too large for a float."""
     return isinstance(value, int) and abs(value) > 2**1023
+
+
+def nested(mapping: Any, name: str, value: str) -> pd.DataFrame:
+    """Rows of a mapping of user to mapping of item to value."""
+    import pandas as pd
+
+    table = mapping.to_dict() if hasattr(mapping, "to_dict") else mapping
+    if not isinstance(table, Mapping):
+        raise ValueError(
+            f"{name} must map each query to a mapping of documents, got {type(mapping).__name__}"
+        )
+    table = {user: _valued(documents, name, user) for user, documents in table.items()}
+    rows = pd.DataFrame(
+        [(user, item) for user, value_by_item in table.items() for item in value_by_item],
+        columns=["user", "item"],
+    )
+    numbers = [number for value_by_item in table.values() for number in value_by_item.values()]
+    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 refuses numbers too large for floats
+    return rows
+
+
+def _valued(documents: Any, name: str, query: object) -> Mapping[Any, Any]:
+    """Documents with their values: those of a list of a run fall from the first on, else 1 each."""
+    if isinstance(documents, Mapping):
+        return documents
+    if name == "run" and isinstance(documents, (list, tuple)):
+        if any(isinstance(document, Mapping | list) for document in documents):
+            raise ValueError(f"run must list ids of documents, got {as_written(documents[0])}")
+        if len(set(documents)) < len(documents):
+            raise ValueError(f"run must rank a document once, got one twice for query {query}")
+        return {document: -rank for rank, document in enumerate(documents)}
+    if name == "qrels" and isinstance(documents, (set, frozenset, list, tuple)):
+        return dict.fromkeys(documents, 1)
+    if name == "qrels" and isinstance(documents, (str, int)):
+        return {documents: 1}
+    raise ValueError(
+        f"{name} must map each query to a mapping of documents, got {type(documents).__name__} "
+        f"for query {shortened(str(query))}"
+    )

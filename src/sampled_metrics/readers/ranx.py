@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .._validate import shortened
 from ..log.query_values import TopLists, top_lists
 from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
-from .candidates import judged_run, real_column
+from .candidates import judged_run, nested, real_column
 from .trec import QUERY
 
 if TYPE_CHECKING:
@@ -102,9 +101,9 @@ def ranx(
             return top_lists(rows, judged, "run", corpus_size)
         assert corpus_size is not None
         return sub_corpus(rows, judged, corpus_size, kept, "run", queries_are_documents)
-    rows = _nested(run, "run", "score")
+    rows = nested(run, "run", "score")
     rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
-    judged = _nested(qrels, "qrels", "relevance")
+    judged = nested(qrels, "qrels", "relevance")
     judged["relevance"] = real_column(judged, "relevance", "qrels")
     return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
 
@@ -119,47 +118,10 @@ def _runs(run: Any, qrels: Any, recommender: str | None) -> tuple[pd.DataFrame, 
         inner = [item for value in values if isinstance(value, Mapping) for item in value.values()]
         if any(isinstance(item, (Mapping, list, tuple)) for item in inner):
             runs = dict(run)
-    tables = [_nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
-    rows, judged = pd.concat(tables, ignore_index=True), _nested(qrels, "qrels", "rel")
+    tables = [nested(run, "run", "score").assign(recommender=name) for name, run in runs.items()]
+    rows, judged = pd.concat(tables, ignore_index=True), nested(qrels, "qrels", "rel")
     if rows.empty:
         raise ValueError("run must rank a document for a query, got none")
     rows["score"] = real_column(rows, "score", "run")
     judged["rel"] = real_column(judged, "rel", "qrels")
     return rows.rename(columns=QUERY), judged.rename(columns=QUERY)
-
-
-def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:
-    """Rows of a mapping of user to mapping of item to value."""
-    import pandas as pd
-
-    table = mapping.to_dict() if hasattr(mapping, "to_dict") else mapping
-    if not isinstance(table, Mapping):
-        raise ValueError(
-            f"{name} must map each query to a mapping of documents, got {type(mapping).__name__}"
-        )
-    table = {user: _valued(documents, name, user) for user, documents in table.items()}
-    rows = pd.DataFrame(
-        [(user, item) for user, value_by_item in table.items() for item in value_by_item],
-        columns=["user", "item"],
-    )
-    numbers = [number for value_by_item in table.values() for number in value_by_item.values()]
-    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 refuses numbers too large for floats
-    return rows
-
-
-def _valued(documents: Any, name: str, query: object) -> Mapping[Any, Any]:
-    """Documents with their values: those of a list of a run fall from the first on, else 1 each."""
-    if isinstance(documents, Mapping):
-        return documents
-    if name == "run" and isinstance(documents, (list, tuple)):
-        if len(set(documents)) < len(documents):
-            raise ValueError(f"run must rank a document once, got one twice for query {query}")
-        return {document: -rank for rank, document in enumerate(documents)}
-    if name == "qrels" and isinstance(documents, (set, frozenset, list, tuple)):
-        return dict.fromkeys(documents, 1)
-    if name == "qrels" and isinstance(documents, (str, int)):
-        return {documents: 1}
-    raise ValueError(
-        f"{name} must map each query to a mapping of documents, got {type(documents).__name__} "
-        f"for query {shortened(str(query))}"
-    )

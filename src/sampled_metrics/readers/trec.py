@@ -12,18 +12,18 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from .._files import named
 from .._validate import as_written, shortened
-from ..log.columns import refuse_first, refuse_twice
+from ..log.columns import refuse_twice
 from ..log.formats import refuse_impressions
 from ..log.query_values import TopLists, top_lists
 from ..log.sources import files
 from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
-from .candidates import KEY, judged_run, real_column
+from .candidates import KEY, judged_run, nested, real_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,11 +78,11 @@ def trec(
         Lines ``qid Q0 docid rank score tag``, separated by white space, of a file (also .gz), a
         folder of files, a pattern such as ``"runs/*.txt"``, or a list. As in trec_eval, documents
         are ordered by score and the rank is ignored; equal scores are kept as ties. The tag names
-        the recommender; a file may hold several. Or JSON, as ranx, BEIR and mteb save it: query to
-        document to score, or to a list of documents, best first; the file's name is the tag.
+        the recommender. Or columns ``qid docid score``, or JSON, as ranx, BEIR and mteb save it:
+        query to document to score, or to documents, best first. The file's name is then the tag.
     qrels : str or Path
-        Lines ``qid 0 docid rel``, or BEIR's columns ``query-id corpus-id score`` under their
-        header, or JSON; also .gz. A document is relevant if rel is above 0, else irrelevant.
+        Lines ``qid 0 docid rel``, or ``qid docid rel`` (below BEIR's header or without), or
+        JSON; also .gz. A document is relevant if rel is above 0, and irrelevant if not judged.
     corpus_size : int or sequence of int, optional
         Documents of the whole corpus, if the run ranks one sub-corpus for all queries: every
         document that is relevant to some query, and a uniform sample of the others. With several
@@ -194,8 +194,14 @@ def _runs(run: str | Path | Sequence[str | Path], qrels: Path) -> tuple[pd.DataF
         tag = shortened(str(pairs.loc[pairs.astype(str).duplicated(), "recommender"].iloc[0]))
         warnings.warn(f"files share the tag {tag}: recommenders are named by files", stacklevel=3)
         for path, table in zip(paths, tables, strict=True):
-            table["recommender"] = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+            table["recommender"] = _tag(path)
     return pd.concat(tables, ignore_index=True), run_files.name
+
+
+def _tag(path: str | Path) -> str:
+    """The name of a file without its endings."""
+    name = Path(path).name.removesuffix(".gz")
+    return name.rpartition(".")[0] or name
 
 
 def _text(path: str | Path) -> bytes:
@@ -205,7 +211,10 @@ def _text(path: str | Path) -> bytes:
         data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         data.decode()
     except (OSError, EOFError, zlib.error, ValueError) as problem:  # ValueError: not UTF-8
-        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8, nor .gz of that"
+        reason = (
+            getattr(problem, "strerror", None)
+            or "it is not text in UTF-8, nor .gz of that: save a run as text or JSON"
+        )
         raise ValueError(f"{named(path)} cannot be read: {reason}") from None
     refuse_impressions(path, data[:4_096])
     if b"\0" in data:  # as in UTF-16; parsers treat it differently
@@ -218,8 +227,11 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
     import pandas as pd
 
     data = _text(path) if data is None else data
+    value = "rel" if "rel" in names else "score"
     if data.lstrip()[:1] == b"{":
-        return _of_json(Path(path), data, names[-1] if "rel" in names else "score")
+        return _of_json(Path(path), data, value)
+    if len(data.lstrip().partition(b"\n")[0].split()) == 3:  # as Elliot writes recommendations
+        names = ["user", "item", value]
     columns = [name for name in (*KEY, "score", "rel") if name in names]
 
     is_valid = False
@@ -251,7 +263,7 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
             numbers = texts.astype(np.float64)
             if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
                 frame["score"] = numbers
-    return frame
+    return frame if "recommender" in frame else frame.assign(recommender=_tag(path))
 
 
 def _of_json(path: Path, data: bytes, value: str) -> pd.DataFrame:
@@ -259,38 +271,23 @@ def _of_json(path: Path, data: bytes, value: str) -> pd.DataFrame:
 
     mteb wraps it in mappings of a subset and a split, beside one that names the model.
     """
-    import pandas as pd
-
     try:
         content = json.loads(data)
     except ValueError as problem:
         raise ValueError(f"{named(path)} cannot be read as JSON: {problem}") from None
     content.pop("mteb_model_meta", None)
-    while content and all(
-        isinstance(inner, dict | list)
-        for ranking in content.values()
-        for inner in (ranking.values() if isinstance(ranking, dict) else [None])
-    ):
+    while content and all(map(_is_wrapped, content.values())):
         if len(content) > 1:
             raise ValueError(f"{named(path)} must hold one subset and split, got {list(content)}")
         (content,) = content.values()
-    if not content or not all(isinstance(each, dict | list) for each in content.values()):
-        raise ValueError(f"{named(path)} must map each query to its documents")
-    rows = [
-        (str(query), document, number)
-        for query, ranking in content.items()
-        for document, number in (
-            ranking.items()
-            if isinstance(ranking, dict)
-            else ((document, 1 if value == "rel" else -i) for i, document in enumerate(ranking))
-        )
-    ]
-    frame = pd.DataFrame(rows, columns=["user", "item", value])
-    refuse_first(
-        ~frame["item"].map(lambda document: isinstance(document, str | int)).to_numpy(dtype=bool),
-        str(path),
-        lambda row: f"each document must be an id, got {as_written(frame['item'].iloc[row])}",
-    )
-    return frame.astype({"item": str}).assign(
-        recommender=path.name.removesuffix(".gz").removesuffix(".json")
+    frame = nested(content, "run" if value == "score" else "qrels", value)
+    if frame.empty:
+        raise ValueError(f"{named(path)} must map each query to its documents, got none")
+    return frame.astype({"user": str, "item": str}).assign(recommender=_tag(path))
+
+
+def _is_wrapped(content: Any) -> bool:
+    """Whether a mapping holds rankings, and no scores."""
+    return isinstance(content, Mapping) and all(
+        isinstance(ranking, dict | list) for ranking in content.values()
     )

@@ -78,9 +78,10 @@ def test_json_of_mteb_or_ranx_and_lists_are_the_run_that_they_hold(tmp_path):
     texts = {"mteb": mteb, "ranx": scores, "ids": lists, "qrels": grades,
              "relevant": {"q1": ["d2"], "q2": ["d7"]}}  # fmt: skip
     files = {f"{name}.json": json.dumps(content) for name, content in texts.items()}
-    paths = dict(zip(texts, write(tmp_path, **files), strict=True))
+    files["elliot.tsv"] = "q1\td1\t3.5\nq1\td2\t3.5\nq1\td3\t10\nq2\td1\t-1\nq2\td7\t-2\n"
+    paths = dict(zip([*texts, "elliot"], write(tmp_path, **files), strict=True))
     right = {("q1", "d2"): (1, 1, 2), ("q2", "d7"): (1, 0, 1)}
-    for name, counts in [("mteb", right), ("ranx", right),
+    for name, counts in [("mteb", right), ("ranx", right), ("elliot", right),
                          ("ids", {**right, ("q1", "d2"): (2, 0, 2)})]:  # fmt: skip
         for qrels in ("qrels", "relevant"):
             found = as_dict(trec(paths[name], paths[qrels]))
@@ -90,8 +91,8 @@ def test_json_of_mteb_or_ranx_and_lists_are_the_run_that_they_hold(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"q1": [{"id": "d1"}]}', "each document must be an id, got {'id': 'd1'} in row 1 of"),
-        ('{"q1": 3}', "must map each query to its documents"),
+        ('{"q1": [{"id": "d1"}]}', "run must list ids of documents, got {'id': 'd1'}"),
+        ('{"q1": 3}', "must map each query to a mapping of documents, got int"),
         ('{"q1": {"d1', "cannot be read as JSON: Unterminated string"),
         ('{"a": {"q": {"d": 1}}, "b": {"q": {"d": 1}}}', "must hold one subset and split, got"),
     ],
@@ -121,6 +122,7 @@ def test_runs_that_share_their_tag_are_named_by_their_files(tmp_path):
         (RUN + "q2 Q0 d1 3 0 bm25\n", "q2 0 d7 1\n", "got item d1 of user q2 twice in .*run"),
         (RUN, "q2 0 d7 1\nq2 0 d7 0", "got item d7 of user q2 twice in .*qrels"),
         (RUN + "q2 Q0 d8 3 bm25\n", "q2 0 d7 1\n", "lines of 6 fields .* got 5 in line 7"),
+        (RUN, "q2 d7\n", "lines of 4 fields .* got 2 in line 1"),
         (RUN + "q2 Q0 d8 3 high bm25\n", "q2 0 d7 1\n", "score must be a number, got 'high'"),
         (RUN, "q2 0 d7 0\n", "there must be a relevant item to rank in .*run, got none"),
         ("\n", "q2 0 d7 0\n", "run must hold one line or more, got none"),
