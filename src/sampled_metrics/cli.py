@@ -244,11 +244,11 @@ def _anchors(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .results import Result
 
     table_path = _table(arguments, files, [arguments.log])
-    sizes = _given(arguments, "n_items n_negatives replacement")
+    sizes = _given(arguments, "n_items n_negatives replacement anchors")
     log = read_log(_source(arguments.log, arguments), **sizes)
     drawn = anchors(log, arguments.metric, **_given(arguments, "n seed"))
-    drawn["user"] = drawn["user"].astype(str)  # a name, in which no comma separates thousands
-    _show(Result(drawn), table_path, arguments)
+    # As text, so that no comma separates the thousands of a user's number.
+    _show(Result(drawn.astype({"user": str})), table_path, arguments)
 
 
 def _audit(arguments: argparse.Namespace, files: OutputFiles) -> int:

@@ -100,9 +100,7 @@ def gate_options(add: partial[None]) -> None:
     _of_all_option(add)
     _documents_option(add)
     add("--margin P", "pass if NEW is no worse than OLD by more than this; default: only if better")
-    _n_items_option(add)
     _design_options(add)
-    _anchors_option(add)
     _assume_option(add)
     _output_options(add, "of the verdict")
 
@@ -165,7 +163,6 @@ def anchors_options(add: partial[None]) -> None:
     add("--n-anchors N", "how many users to draw; decide before you see an exact rank",
         dest="n", required=True)
     add("--seed S", "of the random draw: choose it once", required=True)
-    _n_items_option(add)
     _design_options(add)
     _format_options(add)
 
@@ -192,8 +189,6 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     """The options of every command that reads a log."""
     if plan:
         add("--from LOG", LOG, dest="log", required=True)
-        add("--n-items N", "candidates of each user in the planned evaluation, the relevant item "
-            "included; also of the log, if it has no column of this name")
     else:
         add("LOG", LOG)
         add("--qrels FILE", "relevance judgements of TREC or BEIR: LOG holds TREC runs that rank, "
@@ -202,9 +197,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "takes several sizes, and shows how a metric falls as the corpus grows")
         _documents_option(add)
         _of_all_option(add)
-        _n_items_option(add)
-    _design_options(add)
-    _anchors_option(add)
+        _design_options(add)
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
@@ -224,21 +217,15 @@ def _of_all_option(add: partial[None]) -> None:
         "up to its end are exact")
 
 
-def _n_items_option(add: partial[None]) -> None:
-    add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
-        "column of this name")
-
-
-def _anchors_option(add: partial[None]) -> None:
-    add("--anchors NAME...", "the metrics by which users with an exact_rank were drawn")
-
-
 def _design_options(add: partial[None]) -> None:
+    add("--n-items N", "candidates of each user, the relevant items included, if the log has no "
+        "column of this name; plan takes it for the planned evaluation, too")
     add("--n-negatives M",
         "sampled negatives of each user, if the log has no column of this name")
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
+    add("--anchors NAME...", "the metrics by which users with an exact_rank were drawn")
     add("--first-rank R", "the best rank in the log, 0 or 1; default: 1")
 
 

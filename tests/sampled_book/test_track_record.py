@@ -48,7 +48,7 @@ def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
     scope = stored["scope"]
     assert scope["users"] == [estimates["n_users"].min(), estimates["n_users"].max()]
     assert scope["negatives for each user"] == [19, 1_000]
-    assert set(track_record.recorded_metrics()) == set(evaluations.METRICS)
+    assert set(track_record._stored()["metrics"]) == set(evaluations.METRICS)
     names = {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
     assert set(stored["data"]) == set(estimates["data"]) <= names
     listed = sources.table().set_index("name")["group"]

@@ -67,8 +67,8 @@ class AnchoredAnalysis(Analysis):
     def _anchors(self, metric: Metric, names: tuple[str, ...]) -> Anchors:
         """The anchors' values of one recommender, or the differences of two."""
         rows, users = [self.log.recommenders.index(name) for name in names], self.anchors.users
-        possible = log_anchors.bounds(self.log, [metric])[metric.name][rows]
-        items = log_anchors.n_items(self.log)[rows][:, users]
+        possible = log_anchors.bounds(self.log, metric)[rows]
+        items = log_anchors.column(self.log, "n_items")[rows][:, users]
         values = metric(self.anchors.ranks[rows], items)
         bound = possible.max(axis=0)
         if unbounded := np.flatnonzero((self.sizes == 0) & (bound > 0)).tolist():
@@ -108,10 +108,9 @@ class AnchoredAnalysis(Analysis):
             if row["metric"] != metric.name:
                 continue
             anchors = self._anchors(metric, (row["recommender"],))
-            ends = of_users = anchors.interval(error_rate)
-            if row["assumption"] != OF_USERS:
-                ends = anchors.population_interval(error_rate)
-            is_free = row["assumption"] in (NONE, OF_USERS)
+            of_users, is_free = anchors.interval(error_rate), row["assumption"] in (NONE, OF_USERS)
+            is_wider = row["assumption"] != OF_USERS
+            ends = anchors.population_interval(error_rate) if is_wider else of_users
             for kind, (low, high), other_rate, condition in (
                 ("possible", ends, error_rate, _UNIFORM if is_free else _FEWER),
                 ("typical", of_users, 1.0 - TYPICAL, f"if {LIKE_BENCHMARK}"),

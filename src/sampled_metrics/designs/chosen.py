@@ -26,7 +26,7 @@ _NO_RECORD = "it is of logs whose negatives were drawn from all items"
 _NO_ESTIMATE = (
     "estimate is left empty: the log does not say how many items above were neither chosen nor "
     "drawn; reported ranks the held-out item among the scored items, which is at least the exact "
-    "value"
+    "value. The function plan says what a shorter interval or the exact value costs"
 )
 
 
@@ -122,21 +122,7 @@ class ChosenAnalysis(UniformAnalysis):
             for name, mean in naive.items():
                 high = min(intervals[name].high, mean.value)
                 intervals[name] = intervals[name]._replace(high=high)
-        return intervals, [*notes, *self._anchors(metric), _NO_ESTIMATE]
-
-    def _anchors(self, metric: Metric) -> list[str]:
-        """For how many users all items must be ranked, so that a metric with a cut-off is exact."""
-        if metric.cutoff is None:
-            return []
-        n_known = np.minimum(self.sample.better, 1 if self.log.replacement else np.inf)
-        is_open = self.log.kinds["n_chosen_better"] + n_known < metric.cutoff
-        shares = {n: counts @ is_open / counts.sum() for n, counts in self.sample.counts.items()}
-        share = " or ".join(f"{share:.0%}" for share in dict.fromkeys(shares.values()))
-        return [
-            f"{metric.name} is exact if all items are ranked for the {share} of users with fewer "
-            f"than {metric.cutoff} scored items above; the function anchors draws some of them, "
-            "for a shorter interval"
-        ]
+        return intervals, [*notes, _NO_ESTIMATE]
 
     def settings(self) -> dict[str, Any]:
         return {"confidence": self.request.confidence}

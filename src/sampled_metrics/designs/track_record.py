@@ -110,11 +110,6 @@ def verdict_promise(metric: Metric) -> str:
     )
 
 
-def recorded_metrics() -> list[str]:
-    """The metrics that have a record."""
-    return list(_stored()["metrics"])
-
-
 def record(metric_name: str, n_negatives: int) -> Record:
     """The record of a metric for a number of negatives.
 

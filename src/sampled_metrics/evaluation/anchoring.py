@@ -82,7 +82,7 @@ def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
 
     A user's value is the largest possible one times a ratio: one of the log's anchors, or 0 or 1.
     """
-    bound, n_items = log_anchors.sizes(log, [metric]), log_anchors.n_items(log)
+    bound, n_items = log_anchors.sizes(log, [metric]), log_anchors.column(log, "n_items")
     ratios, source = np.array([0.0, 1.0]), "0 or as large as possible, as often, which is widest"
     if log.anchors is not None:
         users = log.anchors.users
@@ -97,7 +97,8 @@ def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
         anchored = Anchors.of(values[order], sizes[np.newaxis], sizes, order)
         return float(np.subtract(*anchored.interval(1.0 - confidence)[::-1]))
 
-    size, first = n_items.mean(), log_anchors.scored(log).mean(axis=0)
+    chosen, drawn = (log_anchors.column(log, name) for name in ("n_chosen", "n_negatives"))
+    size, first = n_items.mean(), (1 + chosen + drawn).mean(axis=0)
     exact = int(np.where(bound > 0, n_items.mean(axis=0), first).sum())
     for scores in (int(share * size * bound.size) for share in _SHARES):
         n_anchors = int((scores - first.sum()) / size)
@@ -106,11 +107,10 @@ def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
             for way, sizes, n in ways:
                 rows.append((way, n, scores, np.mean([width(sizes, n) for _ in range(_DRAWS)])))
     notes = [f"widths are for users whose values are {source}"] if rows else []
+    cheap = "" if rows else ", and no interval from anchors costs less"
     notes.append(
         f"{metric.name} is exact for {exact / size / bound.size:.0%} of all scores, if the users "
-        "of the last row are ranked in full: no other user can have a value"
-        + ", and no interval from anchors costs less"
-        * (not rows)
+        f"of the last row are ranked in full: no other user can have a value{cheap}"
     )
     rows.append(("exact", int((bound > 0).sum()), exact, 0.0))
     frame = pd.DataFrame(rows, columns=["way", "users", "scores", "width"])

@@ -64,19 +64,14 @@ def attached(log: Log, frame: pd.DataFrame, source: str, anchors: Any) -> Log:
         np.broadcast_to(key_of(frame, name, source).codes, len(frame))
         for name in ("user", "recommender")
     )
-    above, items = known_above(log)[recommender, user], n_items(log)[recommender, user]
+    above, items = known_above(log)[recommender, user], column(log, "n_items")[recommender, user]
     refuse_first(
-        is_anchor & (exact <= above),
+        is_anchor & ((exact <= above) | (exact > items)),
         source,
         lambda row: (
-            f"exact_rank must be >= {above[row] + 1}, with {above[row]} scored items above, got "
-            f"{exact[row]}"
+            f"exact_rank must be >= {above[row] + 1}, with {above[row]} scored items above, and <= "
+            f"n_items = {items[row]}, got {exact[row]}"
         ),
-    )
-    refuse_first(
-        is_anchor & (exact > items),
-        source,
-        lambda row: f"exact_rank must be <= n_items = {items[row]}, got {exact[row]}",
     )
     users, ranks = [], []
     for index, name in enumerate(log.recommenders):
@@ -103,34 +98,22 @@ def known_above(log: Log) -> IntArray:
 
     All chosen items above count. Negatives drawn with replacement may be the same one.
     """
-    return _column(log, "n_chosen_better") + np.minimum(
-        _column(log, "n_better"), 1 if log.replacement else np.inf
+    return column(log, "n_chosen_better") + np.minimum(
+        column(log, "n_better"), 1 if log.replacement else np.inf
     ).astype(np.int64)
 
 
-def bounds(log: Log, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
-    """For each metric the largest value that users may have, shape (recommenders, users)."""
-    ranks, items = known_above(log) + 1, n_items(log)
-    return {metric.name: metric(ranks, items) for metric in metrics}
+def bounds(log: Log, metric: Metric) -> FloatArray:
+    """The largest value that users may have, shape (recommenders, users)."""
+    return metric(known_above(log) + 1, column(log, "n_items"))
 
 
 def sizes(log: Log, metrics: Sequence[Metric]) -> FloatArray:
     """What anchors are drawn by: a user's largest bound over recommenders and metrics."""
-    largest = [bound.max(axis=0) for bound in bounds(log, metrics).values()]
-    return np.asarray(np.maximum.reduce(largest))
+    return np.asarray(np.max([bounds(log, metric).max(axis=0) for metric in metrics], axis=0))
 
 
-def n_items(log: Log) -> IntArray:
-    """How many items each recommender's users have."""
-    return _column(log, "n_items")
-
-
-def scored(log: Log) -> IntArray:
-    """How many items of each recommender's users were scored, the relevant one included."""
-    return 1 + _column(log, "n_chosen") + _column(log, "n_negatives")
-
-
-def _column(log: Log, name: str) -> IntArray:
+def column(log: Log, name: str) -> IntArray:
     """A column of each recommender's users, which must be the same; 0 if the log has none."""
     if log.sizes is not None or log.weights is not None or not log.paired:
         raise ValueError("a log must have one row for each user to have anchors")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._files import named, replacing
+from .._files import OutputFiles, named
 from .._validate import as_written, integer
 from ..log.columns import refuse_twice
 from ..log.formats import need_pyarrow
@@ -19,7 +18,7 @@ from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def rank(
@@ -104,61 +103,38 @@ def rank(
             raise ValueError(f"{option} must be left out with stop_at")
     if candidates is not None and stop_at is None:
         raise ValueError("candidates must be left out without stop_at")
-    write = _writer(output, [users, items, test, train])
-    job = Job.of(users, items, score)
-    rows, source = loaded(test, "test")
-    shape = job.shape
-    user, item = users_and_items(rows, source, shape)
-    frame = pd.DataFrame({"user": user, "item": item})
-    refuse_twice(frame, ["user", "item"], source)
-    order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
-    seen = load_train(train, shape)
-    by_user = frame.iloc[order].reset_index(drop=True)
-    settings, notes = dict[str, int](), list[str]()
-    if stop_at is None:
-        ranks = ranked(job, by_user, seen, cluster=cluster, progress=progress)
-    else:
-        stop_at = settings["stop_at"] = integer(stop_at, "stop_at", 1)
-        first = load_train(candidates, shape)
-        ranks, n_scores = ranked_lazily(job, by_user, seen, stop_at, first)
-        n_all = ranks["user"].nunique() * shape[1]
-        share = f"{n_scores:,} scores, {n_scores / n_all:.0%} of all"
-        notes.append(f"{share}, for metrics at {stop_at}")
-    ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
-    if name is not None:
-        ranks.insert(0, "recommender", name)
-    write(ranks)
-    return Ranks(ranks, settings, tuple(notes))
-
-
-def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
-    """A function that writes the result to `output`, which is checked before the work begins."""
-    if output is None:
-        return lambda frame: None
-    path = Path(output)
-    if path.suffix.lower() not in (".csv", ".parquet") or len(path.name) > 240:
+    suffix = "" if output is None else Path(output).suffix.lower()
+    if output is not None and (suffix not in (".csv", ".parquet") or len(Path(output).name) > 240):
         raise ValueError(f"output must end in .csv or .parquet, got {named(repr(str(output)))}")
-    if path.suffix.lower() == ".parquet":
+    if suffix == ".parquet":
         need_pyarrow()
-    if path.resolve() in [
-        Path(source).resolve() for source in inputs if isinstance(source, (str, Path))
-    ]:
-        raise ValueError(f"{path} is an input, and would be overwritten")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path} cannot be written: its folder must exist")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} must be a file to write to, not a folder or a device")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"{path} cannot be written: Permission denied")
-
-    def write(frame: pd.DataFrame) -> None:
-        try:
-            with replacing(path) as beside:
-                if path.suffix.lower() == ".csv":
-                    frame.to_csv(beside, index=False)
-                else:
-                    frame.to_parquet(beside, index=False)
-        except OSError as problem:
-            raise ValueError(f"{path} cannot be written: {problem.strerror}") from None
-
-    return write
+    inputs = [path for path in (users, items, test, train) if isinstance(path, (str, Path))]
+    with OutputFiles() as files:
+        if output is not None:
+            writable = files.add(Path(output), inputs)
+        job = Job.of(users, items, score)
+        rows, source = loaded(test, "test")
+        shape = job.shape
+        user, item = users_and_items(rows, source, shape)
+        frame = pd.DataFrame({"user": user, "item": item})
+        refuse_twice(frame, ["user", "item"], source)
+        order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
+        seen = load_train(train, shape)
+        by_user = frame.iloc[order].reset_index(drop=True)
+        settings, notes = dict[str, int](), tuple[str, ...]()
+        if stop_at is None:
+            ranks = ranked(job, by_user, seen, cluster=cluster, progress=progress)
+        else:
+            stop_at = settings["stop_at"] = integer(stop_at, "stop_at", 1)
+            first = load_train(candidates, shape)
+            ranks, n_scores = ranked_lazily(job, by_user, seen, stop_at, first)
+            n_all = ranks["user"].nunique() * shape[1]
+            counted = f"{n_scores:,} scores, {n_scores / n_all:.0%} of all"
+            notes = (f"{counted}, for metrics at {stop_at}",)
+        ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+        if name is not None:
+            ranks.insert(0, "recommender", name)
+        if output is not None:
+            write = ranks.to_csv if suffix == ".csv" else ranks.to_parquet
+            write(writable, index=False)
+    return Ranks(ranks, settings, notes)

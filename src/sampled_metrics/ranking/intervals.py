@@ -105,7 +105,7 @@ class RankIntervals:
         ------
         ValueError
             If `ties` is another policy ("mean" gives no single rank, see :meth:`evaluate`), `rng`
-            is missing for "random", or a rank was not counted to the end.
+            is missing for "random", or ranks were not counted to the end.
 
         Examples
         --------
@@ -113,8 +113,8 @@ class RankIntervals:
         >>> intervals.ranks("optimistic"), intervals.ranks("pessimistic")
         (array([3]), array([6]))
         """
-        if self._is_stopped:
-            raise ValueError(f"ranks must be counted to the end, got some beyond {self.stop_at}")
+        if self.stop_at is not None:
+            raise ValueError(f"ranks must be counted to the end, got stop_at = {self.stop_at}")
         if ties == "optimistic":
             return self.n_better + 1
         if ties == "pessimistic":
@@ -152,8 +152,8 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is another policy, `rng` is missing for "random", or a rank was not counted
-            as far as the metric needs.
+            If `ties` is another policy, `rng` is missing for "random", or the metric's cut-off is
+            beyond `stop_at`.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class RankIntervals:
         array([0.6667])
         """
         metric = parsed(metric)
-        if self.stop_at is not None and self._is_stopped:
+        if self.stop_at is not None:
             refuse_beyond(self.stop_at, [metric])
             return replace(self, stop_at=None).evaluate(metric, ties, rng)
         if ties == "mean":
@@ -179,10 +179,6 @@ class RankIntervals:
                 f"{as_written(ties)}"
             )
         return metric(self.ranks(ties, rng), n_items=self.n_candidates)
-
-    @property
-    def _is_stopped(self) -> bool:
-        return self.stop_at is not None and bool((self.n_better >= self.stop_at).any())
 
     def _mean(self, metric: Metric) -> FloatArray:
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")

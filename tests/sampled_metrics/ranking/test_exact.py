@@ -284,7 +284,7 @@ STOPPED = RankIntervals([1, 2], [2, 0], [9, 9], 2)
         (lambda: RankIntervals([4], [3], [7]), "n_candidates must be >= .* got 7 with n_better 4"),
         (lambda: exact_ranks([[1.0]], [], None), "held_out must be a list of one item or more"),
         (lambda: exact_ranks([[1.0]], [0], None, stop_at=0), "stop_at must be .* >= 1"),
-        (lambda: STOPPED.ranks("optimistic"), "counted to the end, got some beyond 2"),
+        (lambda: STOPPED.ranks("optimistic"), "counted to the end, got stop_at = 2"),
         (lambda: STOPPED.evaluate("recall@3"), "a cut-off of at most stop_at = 2, got recall@3"),
         (lambda: exact_ranks([[1.0, 2]], [2], None), "held_out must be < n_items = 2, got 2"),
         (lambda: exact_ranks([[1.0, 2]], [0, 1], None), "scores must have one row for each of 2"),
