@@ -1,6 +1,7 @@
 """Priors fitted to a log, by definition and by leaving out users."""
 
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,33 @@ from sampled_metrics.designs.values import Values
 from sampled_metrics.evaluation import FITTED
 from sampled_metrics.log.read import read_log
 from tests.reference import plug_in
-from tests.sampled_metrics.designs.logs import estimate_each, values
+from tests.sampled_metrics.designs.logs import estimate_each, log_of, values
+
+
+def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion():
+    # Against refits with a little more of each sampled rank.
+    from sampled_metrics import priors
+
+    rng = np.random.default_rng(8)
+    protocol = Protocol(500, 20)
+    ranks = protocol.draw(np.ceil(500 * rng.random(400) ** 3).astype(int), rng)
+    log = log_of(ranks, 500, 20)
+    row = estimate_each(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
+    counts = np.bincount(ranks - 1, minlength=21).astype(float)
+
+    def refit(refit_counts):
+        # The weight of entropy relative to the likelihood of one user stays as it was.
+        weight = sqrt(400) * refit_counts.sum() / 400
+        fit = priors.maximum_entropy(refit_counts, protocol, weight)
+        return fit.mass[:10].sum()
+
+    step = 0.01
+    slopes = np.array([(refit(counts + step * unit) - refit(counts)) / step for unit in np.eye(21)])
+    slopes *= 400 + step
+    shares = counts / 400
+    spread = sqrt(shares @ slopes**2 - (shares @ slopes) ** 2)
+    assert row["value"] == pytest.approx(refit(counts), abs=1e-7)
+    assert row["standard_error"] == pytest.approx(spread / sqrt(399), rel=0.005)
 
 
 def check_by_leaving_out(rows, of, same_users, tolerance, **sizes):

@@ -87,7 +87,9 @@ def test_counts_and_sums_are_those_of_the_rows(monkeypatch, items, weighted, tab
     assert log._difference(2, 2) == (0, None)
 
 
-def test_joint_counts_are_those_of_users_with_both_rows():
+@pytest.mark.parametrize("table", [1 << 22, 0])
+def test_joint_counts_are_those_of_users_with_both_rows(monkeypatch, table):
+    monkeypatch.setattr(compact, "_TABLE", table)
     log = read_log(rows(1), n_negatives=9, replacement=True)
     wide = log.frame.pivot(index="user", columns="recommender", values=list(KIND))
     first_name, _, second_name = log.recommenders
