@@ -197,7 +197,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
             "takes several sizes, and shows how a metric falls as the corpus grows")
         _documents_option(add)
         _of_all_option(add)
-        _design_options(add)
+    _design_options(add)
     add("--shared-negatives", "users share their negatives, such as one list for all: no theorem "
         "covers a range or verdict then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
