@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from ._files import is_pipe, read_pipe
 from ._validate import as_written, integer, printable
 from .metrics import DECLARED, Metric
 from .metrics import metric as parsed
@@ -163,12 +161,10 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         return table, "the table"
     if not isinstance(table, (str, Path)):
         raise ValueError(f"table must be a file or a data frame, got {type(table).__name__}")
-    path = Path(table)
-    source = io.BytesIO(b"".join(read_pipe(path))) if is_pipe(path) else path
     try:
         return pd.read_csv(
-            source, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
-            index_col=False,
+            Path(table), dtype=str, keep_default_na=False, skipinitialspace=True, index_col=False,
+            encoding="utf-8-sig",
         ), str(table)  # fmt: skip
     except OSError as problem:
         raise ValueError(f"{table} cannot be read: {problem.strerror or problem}") from None
@@ -201,29 +197,12 @@ def _auc(cell: object, n_negatives: int, label: str) -> dict[Metric, tuple[float
 def _number(cell: object, label: str, limit: int = 1) -> tuple[float, float] | None:
     """A published number and half a unit of its last digit; None for an empty cell.
 
-    Of two numbers, the middle and the distance of the ends from it.
-
     >>> _number("**.250**", "HR@10 of A"), _number("25.0%", "HR@10 of A"), _number("-", "")
     ((0.25, 0.0005), (0.25, 0.0005), None)
-    >>> _number("0.25 to 0.75", "HR@10 of A")
-    (0.5, 0.255)
     """
     text = str(cell).strip().strip("*†‡_ ").replace("−", "-")
     if text.lower() in _EMPTY or cell is None:
         return None
-    first, to, last = text.partition(" to ")
-    if not to:
-        return _one_number(text, cell, label, limit)
-    least, largest = _number(first, label, limit), _number(last, label, limit)
-    if least is None or largest is None or least > largest or " to " in last:
-        raise ValueError(
-            f"{label} must be two numbers in order, such as 0.25 to 0.30, got {as_written(cell)}"
-        )
-    low, high = least[0] - least[1], largest[0] + largest[1]
-    return 0.5 * (low + high), 0.5 * (high - low)
-
-
-def _one_number(text: str, cell: object, label: str, limit: int) -> tuple[float, float]:
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
     if not match or not (match[1] or match[2]):
         raise ValueError(

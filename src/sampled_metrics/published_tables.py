@@ -50,8 +50,8 @@ def published(
     table : str, Path or pandas.DataFrame
         A CSV file, or a data frame of text: a row for each method (and data set), with columns
         method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
-        Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%", or
-        "0.25 to 0.30"; empty cells and "-" are skipped. A mean rank is read as AUC. Columns
+        Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%";
+        empty cells and "-" are skipped. A mean rank is read as AUC. Columns
         n_items, n_negatives and users may give the sizes of a row, of which a method may have
         several. If the methods ranked one corpus for all queries, the columns are queries,
         documents (kept), of (documents in full), and corpus: uniform, pooled or unknown.

@@ -12,7 +12,6 @@ from pykeen.models import DistMult, MarginalDistributionBaseline
 from pykeen.training import SLCWATrainingLoop
 from pykeen.triples import TriplesFactory
 
-import sampled_metrics as sm
 from sampled_book.experiments import graphs
 from sampled_metrics import readers
 from sampled_metrics.ranking.exact import exact_ranks
@@ -116,18 +115,6 @@ def test_negatives_that_pykeen_repeats_are_refused(data):
     evaluated(evaluator, model, data)
     with pytest.raises(ValueError, match="PyKEEN repeats them then"):
         readers.pykeen(evaluator)
-
-
-def test_averages_become_a_row_that_published_takes(data):
-    model = DistMult(triples_factory=data.training, embedding_dim=8, random_seed=3)
-    results = evaluated(sampled(data, 1), model, data)
-    row = readers.pykeen_metrics(results, method="DistMult")
-    assert float(row["MRR"].item()) == pytest.approx(results.get_metric("mrr"), abs=1e-6)
-    users = 2 * data.testing.num_triples
-    found = sm.published(
-        row[["method", "MRR", "AUC"]], n_items=8, n_negatives=1, users=users, replacement=False
-    )
-    assert found.checks["together"].all()
 
 
 def test_the_bundled_ranks_of_the_baseline_are_those_of_pykeen():

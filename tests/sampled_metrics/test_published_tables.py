@@ -62,11 +62,11 @@ def test_a_method_under_two_protocols_is_one_population():
 
 def test_a_mean_rank_is_an_auc():
     rows = pd.DataFrame({"method": ["A", "B"], "HR@1": ["0.77", "-"], "Mean Ranks": ["3.94", "6"]})
-    sizes = {"n_items": 500, "n_negatives": 50, "users": 1_000, "replacement": True}
+    sizes = {"n_items": 500, "n_negatives": 100, "users": 1_000, "replacement": True}
     bounds = sm.published(rows, **sizes)
-    cells = rows.assign(AUC=["0.9411 to 0.9413", "0.8905 to 0.9095"]).drop(columns="Mean Ranks")
+    cells = rows.assign(AUC=["0.9706", "0.95"]).drop(columns="Mean Ranks")
     expected = sm.published(cells, **sizes).frame
-    assert_allclose(bounds.frame.query("metric == 'auc'")["printed"], [0.9412, 0.9])
+    assert_allclose(bounds.frame.query("metric == 'auc'")["printed"], [0.9706, 0.95])
     assert_allclose(bounds.frame["low"], expected["low"], atol=2e-3)
     assert bounds.notes == ("the mean rank is read as AUC, which is 1 - (mean rank - 1) / "
                             "n_negatives",)  # fmt: skip
@@ -231,18 +231,6 @@ def test_hits_averaged_over_ties_are_possible_and_bounded():
         assert published.checks[["together", "possible"]].all(axis=None)
         for k, (low, high) in zip(exact, published.frame[["low", "high"]].to_numpy(), strict=True):
             assert low <= exact[k] <= high
-
-
-def test_a_cell_may_be_two_numbers():
-    sizes = {"n_items": 500, "n_negatives": 99, "users": MANY, "replacement": True}
-    cells = ["0.2 to 0.6", "0.20", "0.60"]
-    frame = sm.published(table(HR_10=cells), **sizes, assumption=None).frame
-    wide, first, last = frame[["low", "high"]].to_numpy()
-    assert wide[0] <= first[0]
-    assert wide[1] >= last[1]
-    for cell in ("0.6 to 0.2", "0.2 to -", "0.2 to 0.3 to 0.4"):
-        with pytest.raises(ValueError, match="Hit@10 of A must be two numbers in order"):
-            sm.published(table(HR_10=[cell]), **sizes)
 
 
 def test_upper_ends_hold_for_the_smallest_number_of_candidates():

@@ -6,7 +6,7 @@ missing, because an item without a score has an unknown rank.
 """
 
 from .link_prediction import link_prediction
-from .pykeen import pykeen, pykeen_metrics
+from .pykeen import pykeen
 from .ranx import ranx
 from .recbole import recbole, recbole_scores
 from .rectools import rectools
@@ -19,7 +19,6 @@ __all__ = [
     "from_scores",
     "link_prediction",
     "pykeen",
-    "pykeen_metrics",
     "ranx",
     "recbole",
     "recbole_scores",

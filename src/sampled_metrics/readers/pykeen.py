@@ -1,30 +1,18 @@
-"""Ranks held by an evaluator of PyKEEN, and the averages that it returns."""
+"""Ranks held by an evaluator of PyKEEN."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import IntArray, as_written, integer, integers
+from .._validate import IntArray, integer, integers
 from ..numerics.arrays import fetched, on_host
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: PyKEEN metrics that `published` can use, and their usual names.
-_PUBLISHED = {
-    "hits_at_": "HR@",
-    "inverse_harmonic_mean_rank": "MRR",
-    "adjusted_arithmetic_mean_rank_index": "AUC",
-}
-#: How PyKEEN ranks ties.
-_POLICIES = ("optimistic", "realistic", "pessimistic")
-#: Ties of more places count as ties of so many, which leaves the range a little wider.
-_TIED = 100_000
 
 
 def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender") -> pd.DataFrame:
@@ -64,7 +52,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
 
     See Also
     --------
-    pykeen_metrics : From the averages that ``evaluate`` returns.
+    link_prediction : From the scores of edges.
 
     Notes
     -----
@@ -119,104 +107,6 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
         frame = frame[~trivial].reset_index(drop=True)
     frame.attrs["replacement"] = False
     return frame
-
-
-def pykeen_metrics(results: Any, *, side: str = "both", method: str = "method") -> pd.DataFrame:
-    """Convert the averages that PyKEEN's ``evaluate`` returned to a row of a published table.
-
-    Parameters
-    ----------
-    results : pykeen.evaluation.RankBasedMetricResults, or mapping of str to float
-        What ``evaluate`` returned, or its ``to_flat_dict()``, with the same number of sampled
-        negatives for all triples.
-    side : {"both", "head", "tail"}
-    method : str
-        Name of the row.
-
-    Returns
-    -------
-    DataFrame
-        For :func:`~sampled_metrics.published`: columns method and, as far as present, HR@k, MRR and
-        AUC, as text with six decimals. AUC is (1 + adjusted mean rank index) / 2. Give `published`
-        the number of ranks as `users`: two per triple for "both".
-
-    Raises
-    ------
-    ValueError
-        If there is no such metric with this side.
-
-    See Also
-    --------
-    pykeen : Read the ranks, if you still have the evaluator.
-    sampled_metrics.published : Bound exact metrics from the row that this function returns.
-
-    Notes
-    -----
-    A metric of PyKEEN's "realistic" rank, the mean of an item's places among its ties, is not the
-    metric averaged over ties, which is meant here. That average lies between the metrics of the
-    "pessimistic" and the "optimistic" rank; cells are ranges such as "0.250000 to 0.300000" where
-    these differ. Realistic ranks alone leave a wide range: a hit may be half a hit, and a miss too.
-
-    Examples
-    --------
-    >>> results = {"both.optimistic.hits_at_10": 0.75, "both.realistic.hits_at_10": 0.75,
-    ...            "both.pessimistic.hits_at_10": 0.5, "both.realistic.count": 402.0,
-    ...            "both.realistic.adjusted_arithmetic_mean_rank_index": 0.5}
-    >>> pykeen_metrics(results, method="TransE")
-       method                 HR@10       AUC
-    0  TransE  0.500000 to 0.750000  0.750000
-    """
-    import pandas as pd
-
-    flat = results.to_flat_dict() if hasattr(results, "to_flat_dict") else dict(results)
-    ranges: dict[str, tuple[float, float]] = {}
-    for key, value in flat.items():
-        key_side, _, suffix = str(key).partition(".")
-        policy, _, name = suffix.partition(".")
-        for prefix, metric in _PUBLISHED.items():
-            cutoff = name.removeprefix(prefix)
-            is_named = name == prefix or (prefix.endswith("_") and re.fullmatch("[0-9]+", cutoff))
-            if key_side == side and policy in _POLICIES and is_named:
-                column = metric + (cutoff if name != prefix else "")
-                low, high = _averaged(metric, policy, float(value))
-                ends = ranges.get(column, (0.0, 1.0))
-                ranges[column] = max(low, ends[0]), min(high, ends[1])
-    if not ranges:
-        raise ValueError(
-            f"results must hold a metric of side {as_written(side)}, got "
-            f"{', '.join(list(flat)[:3]) or 'none'}"
-        )
-    row = {"method": method}
-    for column, ends in ranges.items():
-        row[column] = " to ".join(dict.fromkeys(f"{end:.6f}" for end in ends))
-    return pd.DataFrame([row])
-
-
-def _averaged(metric: str, policy: str, value: float) -> tuple[float, float]:
-    """Range of a metric averaged over ties, given that of the ranks of a policy.
-
-    The places of a tie are symmetric about its realistic rank, the mean place. So at least half of
-    them are hits if it is one, and at most half if not. The reciprocal is convex, so that of the
-    mean rank is the smaller; it is furthest off for a tie from the first place on.
-
-    >>> _averaged("MRR", "realistic", 2 / 3)  # places 1 and 2
-    (0.6666666666666666, 0.75)
-    """
-    if metric == "AUC":
-        value = (1 + value) / 2
-    if policy == "optimistic":
-        return 0.0, value
-    if policy == "pessimistic":
-        return value, 1.0
-    if metric == "AUC":  # linear in the rank
-        return value, value
-    if metric == "MRR":
-        places = np.arange(1.0, _TIED + 1)
-        means = np.cumsum(1.0 / places) / places
-        mean_ranks = (places + 1) / 2
-        # Concave in the reciprocal rank, so that it bounds the mean over users as well.
-        return value, float(np.interp(value, 1 / mean_ranks[::-1], means[::-1]))
-    return value / 2, (1 + value) / 2
 
 
 def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
