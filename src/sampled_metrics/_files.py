@@ -1,15 +1,11 @@
-"""Files that are written atomically, and pipes that are read.
+"""Files that are written atomically.
 
 A file is written under a temporary name in the same folder, and renamed when complete.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
-import select
-import stat
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,54 +17,6 @@ from ._validate import shortened
 FORMATS = ("table", "json", "csv", "markdown")
 #: Text format by file suffix.
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
-#: Seconds in which a program must begin to write to a pipe.
-_WAIT = 10.0
-#: Bytes read from a pipe at once.
-_BLOCK = 1 << 20
-
-
-def is_pipe(path: Path) -> bool:
-    """Whether this is a pipe, such as ``<(command)`` of a shell, which can be read only once.
-
-    Raise ValueError for a terminal or another device.
-    """
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):  # missing: opening it will say so
-        return False
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
-        raise ValueError(f"{named(path)} must be a file or a pipe, got a terminal or device")
-    return stat.S_ISFIFO(mode)
-
-
-def read_pipe(path: Path) -> Iterator[bytes]:
-    """Blocks of bytes from a pipe; ValueError if no program writes to it.
-
-    Warn before waiting for a program that has opened the pipe but written nothing yet.
-    """
-    handle, has_data, warned = os.open(path, os.O_RDONLY | os.O_NONBLOCK), False, False
-    try:
-        while True:
-            ready, _, _ = select.select([handle], [], [], _WAIT)
-            try:
-                block = os.read(handle, _BLOCK)
-            except BlockingIOError:
-                if not warned:
-                    warnings.warn(f"{named(path)}: waiting for data in this pipe", stacklevel=2)
-                warned = True
-                continue
-            if block:
-                has_data = True
-                yield block
-            elif ready or has_data:
-                return
-            else:
-                raise ValueError(
-                    f"{named(path)} must be a pipe that a program writes to, got nothing in "
-                    f"{_WAIT:g} seconds"
-                )
-    finally:
-        os.close(handle)
 
 
 @contextmanager

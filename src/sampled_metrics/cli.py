@@ -172,11 +172,11 @@ def _gate(arguments: argparse.Namespace, files: OutputFiles) -> int:
             "--qrels and --of-all must be given together: runs are compared if each lists the "
             "first documents of the whole corpus; compare takes those of a sub-corpus"
         )
-    names = "n_items n_negatives replacement anchors confidence progress qrels margin"
+    names = "n_items n_negatives replacement first_rank anchors confidence progress qrels margin"
     options = _given(arguments, f"{names} queries_are_documents")
     verdict, comparison = gate(
-        _source(arguments.old, arguments),
-        _source(arguments.new, arguments),
+        arguments.old,
+        arguments.new,
         arguments.metric,
         assumption=_assumption(arguments),
         **options,
@@ -244,8 +244,8 @@ def _anchors(arguments: argparse.Namespace, files: OutputFiles) -> None:
     from .results import Result
 
     table_path = _table(arguments, files, [arguments.log])
-    sizes = _given(arguments, "n_items n_negatives replacement anchors")
-    log = read_log(_source(arguments.log, arguments), **sizes)
+    sizes = _given(arguments, "n_items n_negatives replacement first_rank anchors")
+    log = read_log(arguments.log, **sizes)
     drawn = anchors(log, arguments.metric, **_given(arguments, "n seed"))
     # As text, so that no comma separates the thousands of a user's number.
     _show(Result(drawn.astype({"user": str})), table_path, arguments)
@@ -339,10 +339,7 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .log.columns import SizeMissingError
     from .log.read import read_log
 
-    options, source = (
-        _given(arguments, "n_negatives replacement anchors"),
-        _source(arguments.log, arguments),
-    )
+    options = _given(arguments, "n_negatives replacement first_rank anchors")
     options["shared_negatives"] = arguments.shared_negatives or None
     options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.command != "plan":
@@ -350,25 +347,11 @@ def _log(arguments: argparse.Namespace) -> Log:
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
-            return read_log(source, n_items=None, **options)
+            return read_log(arguments.log, n_items=None, **options)
         except SizeMissingError as problem:
             if arguments.n_items is None or problem.column != "n_items":
                 raise
-    return read_log(source, n_items=arguments.n_items, **options)
-
-
-def _source(path: str, arguments: argparse.Namespace) -> Any:
-    """The files of a log, or their rows with ranks from 1 where theirs count from 0."""
-    if arguments.first_rank is None:
-        return path
-    if path == "bundled":
-        raise ValueError("--first-rank must be left out with bundled, whose ranks count from 1")
-    from .evaluation.loop import table_of_ranks
-
-    frame, notes = table_of_ranks(path, arguments.first_rank)
-    for note in notes:
-        warnings.warn(f"{path}: {note}", stacklevel=2)
-    return frame
+    return read_log(arguments.log, n_items=arguments.n_items, **options)
 
 
 def _table(

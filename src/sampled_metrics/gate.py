@@ -50,8 +50,8 @@ def gate(
     margin : float, optional
         In [0, 1): ask whether the new version is no worse by more than this.
     **options
-        As for :func:`~sampled_metrics.read_log` (n_items, n_negatives, replacement, anchors) and
-        :func:`~sampled_metrics.compare` (assumption, confidence, progress).
+        As for :func:`~sampled_metrics.read_log` (n_items, n_negatives, replacement, first_rank,
+        anchors) and :func:`~sampled_metrics.compare` (assumption, confidence, progress).
 
     Returns
     -------
@@ -119,9 +119,8 @@ def _log(
     from .log.query_values import query_values
     from .log.read import read_log
 
-    sizes = {
-        key: options.pop(key, None) for key in ("n_items", "n_negatives", "replacement", "anchors")
-    }
+    names = ("n_items", "n_negatives", "replacement", "first_rank", "anchors")
+    sizes = {name: options.pop(name, None) for name in names}
     if judged[0] is not None:
         from .readers.trec import versions
 

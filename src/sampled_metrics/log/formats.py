@@ -1,4 +1,4 @@
-"""Files that are neither CSV nor Parquet: rewritten as CSV, read as lists, or refused by name."""
+"""Files that are neither CSV nor Parquet: rewritten as CSV, read as lists, or refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._files import is_pipe, named, read_pipe
+from .._files import named
 from .._validate import as_written, shortened, unimported
 from .columns import listed, meaning, refuse_first
 
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _GZIP = b"\x1f\x8b"
-#: First bytes of formats that are not read, and their names.
-_REFUSED = {
-    b"\x28\xb5\x2f\xfd": "a file compressed by Zstandard",
-    b"BZh": "a file compressed by bzip2",
-    b"\xfd7zXZ": "a file compressed by xz",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x89HDF": "an HDF5 file",
-    b"SQLite format 3": "a SQLite database",
-    b"ORC": "an ORC file",
-    b"Obj\x01": "an Avro file",
-    **{bytes([0x80, protocol]): "a pickle" for protocol in range(2, 6)},
-}
 #: Lines without a header: a user, then items.
 _LISTS = (
     r"\((\d+),\s*\d+\)((?:\t\d+)+)\s*",
@@ -40,46 +28,23 @@ _LISTS = (
 _LIST = re.compile(r"[\[(]?\s*(\d+(?:\s*[\s,;|]\s*\d+)*)?[\s,]*[\])]?", re.ASCII)
 #: The first line of MIND's prediction.txt or behaviors.tsv.
 _IMPRESSIONS = re.compile(rb"\d+ \[\d+(, ?\d+)*\]\s|.*[\t ]N\d+-[01]\s")
-#: Names of zip archives by their suffix.
-_ZIPPED = {".xlsx": "an Excel workbook", ".xlsm": "an Excel workbook",
-           ".npz": "an archive of NumPy", ".pt": "a file of PyTorch"}  # fmt: skip
 
 
 def copied(path: Path, folder: Path) -> Path:
-    """The file, or a copy that can be read several times: of a pipe, or as CSV of an array.
-
-    Refuse formats that are not read.
-    """
-    copy = path
-    if is_pipe(path):
-        copy = folder / str(len(list(folder.iterdir())))
-        with copy.open("wb") as file:
-            for block in read_pipe(path):
-                file.write(block)
+    """The file, or a copy of an array as CSV; refuse impressions, and what is no file."""
+    if path.exists() and not path.is_file():  # a pipe can be read only once
+        raise ValueError(f"{named(path)} must be a file, got a folder, a pipe or a device")
     try:
-        with copy.open("rb") as file:
+        with path.open("rb") as file:
             first_bytes = file.read(4_096)
     except (OSError, ValueError):  # who reads it says so
-        return copy
-    frame = None
-    if first_bytes.startswith(b"\x93NUMPY"):
-        frame = _of_array(copy, path)
-    elif first_bytes.startswith((b"ARROW1", b"FEA1")):
-        frame = _of_feather(copy, path)
-    if frame is not None:
-        copy = folder / f"{len(list(folder.iterdir()))}.csv"
-        frame.to_csv(copy, index=False)
-    _refuse(path, first_bytes)
-    return copy
-
-
-def _refuse(path: Path, first_bytes: bytes) -> None:
+        return path
     refuse_impressions(path, first_bytes)
-    formats = [name for magic, name in _REFUSED.items() if first_bytes.startswith(magic)]
-    if first_bytes.startswith(b"PK\x03\x04"):
-        formats = [_ZIPPED.get(path.suffix.lower(), "a zip archive")]
-    if formats:
-        raise ValueError(f"{named(path)} is {formats[0]}, which is not read: write CSV or Parquet")
+    if not first_bytes.startswith(b"\x93NUMPY"):
+        return path
+    copy = folder / f"{len(list(folder.iterdir()))}.csv"
+    _of_array(path).to_csv(copy, index=False)
+    return copy
 
 
 def refuse_impressions(path: str | Path, first_bytes: bytes) -> None:
@@ -93,34 +58,21 @@ def refuse_impressions(path: str | Path, first_bytes: bytes) -> None:
         )
 
 
-def _of_array(copy: Path, path: Path) -> pd.DataFrame:
-    """The ranks of an array, one for each user; or the columns of a structured array."""
+def _of_array(path: Path) -> pd.DataFrame:
+    """The ranks of an array, one for each user."""
     import pandas as pd
 
     try:
-        array = np.load(copy, allow_pickle=False)
+        array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as problem:
         raise ValueError(
             f"{named(path)} must be a whole array of numbers, got: {shortened(str(problem))}"
         ) from None
-    if array.dtype.names and array.ndim == 1:
-        return pd.DataFrame({name: array[name] for name in array.dtype.names})
     if array.ndim != 1:
         raise ValueError(
             f"{named(path)} must hold a rank for each user, got an array of shape {array.shape}"
         )
     return pd.DataFrame({"user": np.arange(array.size), "rank": array})
-
-
-def _of_feather(copy: Path, path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    need_pyarrow("a Feather file")
-    try:
-        return pd.read_feather(copy)
-    except (ValueError, OSError) as problem:
-        reason = shortened(str(problem).partition("\n")[0])
-        raise ValueError(f"{named(path)} must be a whole Feather file, got: {reason}") from None
 
 
 def is_json(path: Path) -> bool:
@@ -231,10 +183,10 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     return frame.assign(item=items_listed.infer_objects())
 
 
-def need_pyarrow(subject: str = "a Parquet file") -> None:
+def need_pyarrow() -> None:
     """Raise ImportError if pyarrow, which reads and writes Parquet, is missing or broken."""
     try:
         import pyarrow  # noqa: F401
     except Exception as problem:  # beside an older NumPy it raises others than ImportError
-        sentence = f"{subject} needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        sentence = "Parquet files need the library pyarrow: pip install 'sampled-metrics[parquet]'"
         raise unimported("pyarrow", problem, sentence) from None

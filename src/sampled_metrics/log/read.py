@@ -85,7 +85,7 @@ def read_log(
     replacement : bool
         Whether one user's negatives may repeat; False if duplicates were removed.
     first_rank : {0, 1}, optional
-        The best rank in the log; by default 1.
+        The best rank in the log, whose column may then be called position; by default 1.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. `estimate` and
         `compare` then refuse the log. By default False, unless a reader's table shows otherwise.
@@ -146,6 +146,7 @@ def _counted_from_one(source: Any, first_rank: object) -> pd.DataFrame:
     """The rows of a log whose best rank is `first_rank`, with ranks from 1."""
     first, (frame, name) = integer(first_rank, "first_rank", 0, 1), loaded(source, "the log")
     columns = [column for column in frame if meaning(column) == "rank"]
+    columns = columns or [column for column in frame if column == "position"]
     if len(columns) != 1:
         raise ValueError(
             f"first_rank must be left out without a column rank, got {first_rank} and the columns "

@@ -102,7 +102,7 @@ class Files:
 class _File:
     """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys.
 
-    `copy` is the file to read: that at `path`, or what a pipe of that name held.
+    `copy` is the file to read: that at `path`, or an array of that name as CSV.
     """
 
     path: Path

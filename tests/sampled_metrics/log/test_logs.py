@@ -7,9 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -292,7 +290,7 @@ def test_ranks_may_count_from_0(tmp_path):
     table = pd.DataFrame({"user": [1, 2, 3], "sampled_rank": [0, 9, 3]})
     table.to_csv(tmp_path / "log.csv", index=False)
     options = {"n_items": 50, "n_negatives": 9, "replacement": True}
-    for source in (table, tmp_path / "log.csv"):
+    for source in (table, tmp_path / "log.csv", table.set_axis(["user", "position"], axis=1)):
         log = read_log(source, first_rank=0, **options)
         assert log.frame["n_better"].tolist() == [0, 9, 3]
     with pytest.raises(ValueError, match=r"rank must be >= 1, got 0 .* first_rank=0"):
@@ -370,23 +368,15 @@ UUIDS = [f"8c3bce87-3eb3-49ef-ae77-d54d4fff7e4{i}" for i in range(4)]
         ("log.jsonl", lambda frame, path: frame.to_json(path, orient="records", lines=True)),
         ("log.json", lambda frame, path: frame.to_json(path, orient="records")),
         ("log.jsonl.gz", lambda frame, path: frame.to_json(path, orient="records", lines=True)),
-        ("log.feather", lambda frame, path: frame.to_feather(path)),
-        ("log.npy", lambda frame, path: np.save(path, frame.drop(columns="name").to_records())),
     ],
 )
 def test_other_formats_are_read_as_the_frame(tmp_path, name, write):
-    if name.endswith("feather"):
-        pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"user": [4, 7, 9, 11], "rank": [3, 1, 4, 1], "name": [*"abcd"]})
     for users in (frame["user"], UUIDS, ["2020-01-01", "1e3", "0x3", "007"]):
         rows = frame.assign(user=users).rename(columns={"name": "item"})
-        if name.endswith("npy"):
-            rows = frame
         write(rows, tmp_path / name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of the index of records
-            read = read_log(tmp_path / name, **SIZES).frame
-            expected = read_log(rows, **SIZES).frame
+        read = read_log(tmp_path / name, **SIZES).frame
+        expected = read_log(rows, **SIZES).frame
         assert read["user"].astype(str).tolist() == expected["user"].astype(str).tolist()
         assert read["n_better"].tolist() == expected["n_better"].tolist()
 
@@ -407,19 +397,18 @@ def test_an_array_of_ranks_has_one_for_each_user(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "kind"),
+    ("name", "content"),
     [
-        ("log.csv.zip", b"PK\x03\x04" + b"x" * 30, "a zip archive"),
-        ("log.xlsx", b"PK\x03\x04" + b"x" * 30, "an Excel workbook"),
-        ("log.csv.bz2", bz2.compress(b"user,rank\n1,3\n"), "a file compressed by bzip2"),
-        ("log.csv.xz", lzma.compress(b"user,rank\n1,3\n"), "a file compressed by xz"),
-        ("log.csv.zst", bytes.fromhex("28b52ffd2400"), "a file compressed by Zstandard"),
-        ("log.pkl", pickle.dumps({"user": [1]}), "a pickle"),
+        ("log.xlsx", b"PK\x03\x04\x14\x00" + b"x" * 30),
+        ("log.csv.bz2", bz2.compress(b"user,rank\n1,3\n")),
+        ("log.csv.xz", lzma.compress(b"user,rank\n1,3\n")),
+        ("log.csv.zst", bytes.fromhex("28b52ffd2400")),
+        ("log.pkl", pickle.dumps({"user": [1]})),
     ],
 )
-def test_a_format_that_is_not_read_is_named(tmp_path, name, content, kind):
+def test_a_format_that_is_not_read_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    message = f"{name} is {kind}, which is not read: write CSV or Parquet$"
+    message = rf"{name} must be a CSV file, got: (a null character|text that is not UTF-8)"
     with pytest.raises(ValueError, match=message):
         read_log(tmp_path / name, **SIZES)
 
@@ -433,46 +422,11 @@ def test_impressions_are_named(tmp_path, line):
             read()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
-def test_a_pipe_is_read_as_a_file(tmp_path, suffix):
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow")
-        content = PLAIN.to_parquet(index=False)
-    else:
-        content = PLAIN.to_csv(index=False).encode()
-        content = gzip.compress(content) if suffix == ".csv.gz" else content
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with ThreadPoolExecutor() as pool:
-        written = pool.submit(pipe.write_bytes, content)
-        log = read_log(pipe, **SIZES)
-    assert written.result() == len(content)
-    pd.testing.assert_frame_equal(log.frame, read_log(PLAIN, **SIZES).frame)
-    with ThreadPoolExecutor() as pool:
-        pool.submit(pipe.write_bytes, b"user,rank\n1,0x3\n")
-        with pytest.raises(ValueError, match=r"got '0x3' in row 1 of .*/pipe$"):
-            read_log(pipe, **SIZES)
-
-
-def test_a_pipe_without_data_is_not_waited_for_in_silence(tmp_path, monkeypatch):
-    monkeypatch.setattr("sampled_metrics._files._WAIT", 0.05)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
-        read_log(pipe, **SIZES)
-    with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
-        read_log(os.devnull, **SIZES)
-
-    def write():
-        with pipe.open("wb") as file:
-            time.sleep(0.3)
-            file.write(b"user,rank\n1,3\n")
-
-    with ThreadPoolExecutor() as pool:
-        pool.submit(write)
-        with pytest.warns(UserWarning, match="waiting for data") as warned:
-            log = read_log(pipe, **SIZES)
-    assert log.n_users == len(warned) == 1
+def test_what_can_be_read_only_once_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", os.devnull):
+        with pytest.raises(ValueError, match="must be a file, got a folder, a pipe or a device"):
+            read_log(path, **SIZES)
 
 
 def test_a_file_without_its_library_is_one_sentence_and_a_frame_needs_none(tmp_path, monkeypatch):
