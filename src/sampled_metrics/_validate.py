@@ -82,6 +82,18 @@ def floats(values: ArrayLike, name: str) -> FloatArray:
     return array.astype(np.float64, copy=False)
 
 
+def user_counts(values: Any) -> FloatArray:
+    """Numbers of users as float64; ValueError unless they are finite and >= 0."""
+    try:
+        counts = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"counts must be numbers, got {as_written(values)}") from None
+    invalid = counts[~(np.isfinite(counts) & (counts >= 0))]
+    if invalid.size:
+        raise ValueError(f"counts must be finite numbers >= 0, got {invalid[0]}")
+    return counts
+
+
 def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None) -> NDArray[Any]:
     """A matrix of real scores in its own type; infinities are allowed, NaN is not.
 

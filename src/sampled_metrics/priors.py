@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_intp, as_written
+from ._validate import FloatArray, IntArray, as_intp, as_written, user_counts
 from .numerics.all_ranks import AllRanks, all_ranks
 from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
@@ -125,14 +125,14 @@ def maximum_entropy(
     >>> fitted.mass.shape, fitted.certified, fitted.mass[[0, 9, 49]].round(3)
     ((50,), True, array([0.312, 0.011, 0.009]))
     """
-    user_counts, all_pmfs = _observed(counts, protocol)
-    users = float(user_counts.sum())
+    observed_counts, all_pmfs = _observed(counts, protocol)
+    users = float(observed_counts.sum())
     if weight is None:
         weight = float(np.sqrt(users))
     if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
         raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
-    observed = np.flatnonzero(user_counts)
-    outcome_shares, pmfs = user_counts[observed] / users, all_pmfs.only(observed)
+    observed = np.flatnonzero(observed_counts)
+    outcome_shares, pmfs = observed_counts[observed] / users, all_pmfs.only(observed)
     # Warm starts along a path of decreasing weights.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
     multipliers = np.ones(observed.size)
@@ -148,7 +148,7 @@ def maximum_entropy(
     if isinstance(quadrature, _Quadrature):
         multipliers, mass, gap = _tilted(pmfs, outcome_shares, users / weight, multipliers, _ENOUGH)
     q = np.maximum(all_pmfs.marginal(mass), 0.0)
-    return _fitted(mass, user_counts, q, gap * float(weight) / users)
+    return _fitted(mass, observed_counts, q, gap * float(weight) / users)
 
 
 class Expansion:
@@ -171,9 +171,9 @@ class Expansion:
         protocol: Protocol,
         weight: float | None = None,
     ) -> None:
-        user_counts, pmfs = _observed(counts, protocol)
-        users = float(user_counts.sum())
-        self._seen = user_counts / users
+        observed_counts, pmfs = _observed(counts, protocol)
+        users = float(observed_counts.sum())
+        self._seen = observed_counts / users
         self._worth = float(np.sqrt(users)) if weight is None else users / weight
         self.ranks, self.mass = condensed(fitted.mass)
         self.rows = rows = pmfs.rows(self.ranks - 1)
@@ -298,20 +298,12 @@ def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRan
         name = type(protocol).__name__
         raise ValueError(f"protocol must be one Protocol, got {name}")
     one_size(protocol)
-    try:
-        user_counts = np.asarray(counts, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
-    bad_counts = user_counts[~(np.isfinite(user_counts) & (user_counts >= 0))]
-    if bad_counts.size:
-        raise ValueError(f"counts must be finite numbers >= 0, got {bad_counts[0]}")
-    if user_counts.shape != (protocol.n_outcomes,):
-        raise ValueError(
-            f"counts must have shape ({protocol.n_outcomes},), got {user_counts.shape}"
-        )
-    if not user_counts.any():
+    users = user_counts(counts)
+    if users.shape != (protocol.n_outcomes,):
+        raise ValueError(f"counts must have shape ({protocol.n_outcomes},), got {users.shape}")
+    if not users.any():
         raise ValueError("counts must hold at least one user, got none")
-    return user_counts, all_ranks(protocol)
+    return users, all_ranks(protocol)
 
 
 def _fitted(mass: FloatArray, counts: FloatArray, q: FloatArray, gap: float) -> FittedPrior:

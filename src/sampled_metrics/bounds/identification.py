@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from .. import _confidence
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import FloatArray, as_written, checked_confidence
+from .._validate import FloatArray, as_written, checked_confidence, user_counts
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol, one_size
@@ -312,7 +312,7 @@ def checked_counts(
     for sample, sampling in zip(samples, protocols, strict=True):
         one_size(sampling)
         relevant = sampling.n_relevant
-        rows, n_outcomes = _finite(sample), sampling.n_outcomes
+        rows, n_outcomes = user_counts(sample), sampling.n_outcomes
         expected_shape = (n_outcomes,) if relevant == 1 else (relevant, n_outcomes)
         if rows.shape != expected_shape:
             raise ValueError(f"counts must have shape {expected_shape}, got {rows.shape}")
@@ -327,14 +327,3 @@ def checked_counts(
     if not classes:
         raise ValueError("counts must hold at least one user, got none")
     return classes
-
-
-def _finite(counts: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
-    try:
-        rows = np.asarray(counts, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
-    invalid = rows[~(np.isfinite(rows) & (rows >= 0))]
-    if invalid.size:
-        raise ValueError(f"counts must be finite numbers >= 0, got {invalid[0]}")
-    return rows

@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from .. import _printed_ranges
 from .._confidence import LARGE_SAMPLE, NONE, UNDECIDED, Assumed
@@ -20,7 +19,7 @@ from ..metrics import metric as parsed
 from ..results import Comparison, Estimates, table_of
 from .analysis import Analysis, Request
 from .jackknife import Evaluated, evaluated
-from .result_columns import ComparisonRow
+from .result_columns import ComparisonRow, EstimateRow
 from .track_record import PRINTED
 
 #: What the notes of every result say.
@@ -66,25 +65,6 @@ _GROWTH = (
 )
 
 
-class SubCorpusRow(NamedTuple):
-    """A row of the frame of :func:`~sampled_metrics.estimate` for a sub-corpus."""
-
-    recommender: str
-    metric: str
-    documents: int
-    reported: float
-    estimate: float
-    standard_error: float
-    typical_low: float
-    typical_high: float
-    possible_low: float
-    possible_high: float
-    assumption: str
-    warrant: str
-    quote: str
-    users: int
-
-
 class SubCorpusAnalysis(Analysis):
     """Queries share their sampled documents, so that ranges come from a jackknife over these."""
 
@@ -107,7 +87,7 @@ class SubCorpusAnalysis(Analysis):
 
     def estimates(self, *, progress: bool) -> Estimates:
         self._check()
-        log, rows = self.log, list[SubCorpusRow]()
+        log, rows = self.log, list[tuple[int, EstimateRow]]()
         sizes = (log.corpus_size, *log.larger)
         for metric in self.request.metrics:
             of_sizes = [
@@ -117,16 +97,18 @@ class SubCorpusAnalysis(Analysis):
             for name in log.systems:
                 grown = _grown(metric, [systems[name] for systems in of_sizes], self.request)
                 rows += [
-                    self._row(name, metric, size, systems[name], ends)
+                    (size, self._row(name, metric, size, systems[name], ends))
                     for size, systems, ends in zip(sizes, of_sizes, grown, strict=True)
                 ]
-        rows.sort(key=lambda row: log.systems.index(row.recommender))
-        frame = pd.DataFrame(rows, columns=SubCorpusRow._fields)
+        rows.sort(key=lambda row: log.systems.index(row[1].recommender))
+        frame = table_of(EstimateRow, [row for _, row in rows])
+        if log.larger:
+            frame.insert(2, "documents", [size for size, _ in rows])
         notes = [*self._notes(), _THESE.format(len(log.queries))]
         if frame["typical_low"].isna().any():
             notes.append(_UNRECORDED)
         return Estimates(
-            frame.drop(columns="documents" if len(sizes) == 1 else []),
+            frame,
             self._settings() | {"typical": RECORD},
             tuple(notes),
             source=self._source(),
@@ -134,14 +116,13 @@ class SubCorpusAnalysis(Analysis):
 
     def _row(
         self, name: str, metric: Metric, size: int, system: Evaluated, ends: _Ends
-    ) -> SubCorpusRow:
+    ) -> EstimateRow:
         low, value, high = ends
         is_recorded = system.is_even and _has_record(self.log, metric, size, value)
         typical = _ERRORS * system.error if is_recorded else np.nan
-        return SubCorpusRow(
+        return EstimateRow(
             recommender=name,
             metric=metric.name,
-            documents=size,
             reported=system.reported,
             estimate=value,
             standard_error=system.error,
@@ -206,8 +187,6 @@ class SubCorpusAnalysis(Analysis):
             reported=difference.reported,
             estimate=difference.value,
             standard_error=difference.population_error,
-            student_low=np.nan,
-            student_high=np.nan,
             possible_low=max(low, -1.0),
             possible_high=min(high, 1.0),
             verdict=verdict,
@@ -215,9 +194,6 @@ class SubCorpusAnalysis(Analysis):
             warrant=LARGE_SAMPLE if is_decided else "",
             favoured=favoured,
             probability=probability,
-            probability_low=np.nan,
-            detectable=np.nan,
-            users_needed=None,
         )
 
     def _leader(self, first: str, second: str, difference: Evaluated) -> tuple[str, float]:

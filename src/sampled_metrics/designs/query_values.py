@@ -153,9 +153,6 @@ class QueryValuesAnalysis(Analysis):
             verdict=f"{better} beats {worse}" if sign else UNDECIDED,
             assumption=NONE if sign else "",
             warrant=warrant if sign else "",
-            favoured="",
-            probability=np.nan,
-            probability_low=np.nan,
             detectable=np.nan if sign else half_width,
             users_needed=users_needed,
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+from .._confidence import UNDECIDED
 
 
 class EstimateRow(NamedTuple):
@@ -31,15 +34,15 @@ class ComparisonRow(NamedTuple):
     reported: float
     estimate: float
     standard_error: float
-    student_low: float
-    student_high: float
-    possible_low: float
-    possible_high: float
-    verdict: str
-    assumption: str
-    warrant: str
-    favoured: str
-    probability: float
-    probability_low: float
-    detectable: float
-    users_needed: int | None
+    student_low: float = math.nan
+    student_high: float = math.nan
+    possible_low: float = -1.0
+    possible_high: float = 1.0
+    verdict: str = UNDECIDED
+    assumption: str = ""
+    warrant: str = ""
+    favoured: str = ""
+    probability: float = math.nan
+    probability_low: float = math.nan
+    detectable: float = math.nan
+    users_needed: int | None = None

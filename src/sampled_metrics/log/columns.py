@@ -417,10 +417,10 @@ def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "
     """Refuse rows that agree in these columns."""
     is_duplicate = frame.duplicated(key)
     if is_duplicate.any():
-        row = frame[is_duplicate].iloc[0]
+        row = frame.loc[is_duplicate, key].iloc[0]
+        label = ", ".join(f"{name} {shortened(str(row[name]))}" for name in key)
         raise ValueError(
-            "each item must occur only once for a user, got "
-            f"{item_of_user(row['user'], row['item'])} twice in {source}{hint}"
+            f"{source} must have one row for each {', '.join(key)}, got {label} twice{hint}"
         )
 
 

@@ -120,67 +120,48 @@ def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class Uniform:
-    """Uniform negatives: each row says how many there are, and of how many items.
+class Draws:
+    """How negatives were drawn.
 
-    >>> Uniform(replacement=False).uniform
-    True
+    >>> Uniform(replacement=False).uniform, Unstated(replacement=False).uniform
+    (True, False)
     """
 
     replacement: bool
-    uniform: ClassVar[bool] = True
-    #: How negatives were drawn, in words.
-    drawn: ClassVar[str] = "uniformly"
+    uniform: ClassVar[bool] = False
+    #: In words.
+    drawn: ClassVar[str]
 
 
-@dataclass(frozen=True)
+class Uniform(Draws):
+    """Uniform negatives: each row says how many there are, and of how many items."""
+
+    uniform = True
+    drawn = "uniformly"
+
+
 class InBlocks(Uniform):
-    """Each user is ranked among the items of its block, and blocks partition the items at random.
+    """Each user is ranked among the items of its block; blocks partition the items at random."""
 
-    >>> InBlocks(replacement=False).uniform
-    True
-    """
-
-    drawn: ClassVar[str] = "uniformly, by a partition into blocks"
+    drawn = "uniformly, by a partition into blocks"
 
 
-@dataclass(frozen=True)
-class Unstated:
-    """Negatives drawn with probabilities for which only the column n_above allows.
+class Unstated(Draws):
+    """Negatives drawn with probabilities for which only the column n_above allows."""
 
-    >>> Unstated(replacement=False).uniform
-    False
-    """
-
-    replacement: bool
-    uniform: ClassVar[bool] = False
-    drawn: ClassVar[str] = "with the probabilities that n_above allows for"
+    drawn = "with the probabilities that n_above allows for"
 
 
-@dataclass(frozen=True)
-class Censored:
-    """Uniform negatives; a row with ties says only that its rank is beyond those above.
+class Censored(Draws):
+    """Uniform negatives; a row with ties says only that its rank is beyond those above."""
 
-    >>> Censored(replacement=False).uniform
-    False
-    """
-
-    replacement: bool
-    uniform: ClassVar[bool] = False
-    drawn: ClassVar[str] = "uniformly, with ranks that are known near the top alone"
+    drawn = "uniformly, with ranks that are known near the top alone"
 
 
-@dataclass(frozen=True)
-class BesideChosen:
-    """Uniform negatives from the items beside chosen ones, all of which were scored.
+class BesideChosen(Draws):
+    """Uniform negatives from the items beside chosen ones, all of which were scored."""
 
-    >>> BesideChosen(replacement=False).uniform
-    False
-    """
-
-    replacement: bool
-    uniform: ClassVar[bool] = False
-    drawn: ClassVar[str] = "uniformly, beside chosen items that are all scored"
+    drawn = "uniformly, beside chosen items that are all scored"
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +242,7 @@ class Log:
     codes: list[NDArray[Any]]
     sizes: list[NDArray[Any]] | None
     kinds: Mapping[str, NDArray[Any]]
-    protocol: Uniform | Censored | BesideChosen | Unstated
+    protocol: Draws
     weights: FloatArray | None = None
     paired: bool = True
     shared_negatives: bool = False
@@ -643,7 +624,7 @@ class Builder:
         kinds: dict[str, NDArray[Any]] = {
             name: column[order] for name, column in self.kinds.items()
         }
-        protocol: Uniform | Unstated | BesideChosen = Uniform(replacement)
+        protocol: Draws = Uniform(replacement)
         if "n_chosen" in kinds:
             protocol = BesideChosen(replacement)
         if above is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from .._validate import FloatArray, IntArray, as_written, shortened
 from ..metrics import Metric, OtherMetric, factors
 from ..metrics import metric as parsed
-from .columns import listed, meaning
+from .columns import listed, meaning, refuse_twice
 from .sources import files, loaded
 
 if TYPE_CHECKING:
@@ -197,24 +197,17 @@ def _ends(
     return float(terms[: ranks.size].sum()), float(terms.sum())
 
 
-def top_lists(
-    rows: pd.DataFrame, judged: pd.DataFrame, source: str, corpus_size: Any = None
-) -> TopLists:
+def top_lists(rows: pd.DataFrame, judged: pd.DataFrame, source: str) -> TopLists:
     """Runs of the whole corpus, cut at some rank, with their judgements.
 
     `rows` has the columns system, query, document and score, `judged` query, document and rel.
     Equal scores keep the order of the rows.
     """
-    _refuse_twice(rows, ["system", "query", "document"], source)
+    refuse_twice(rows, ["system", "query", "document"], source)
     ordered = rows.iloc[np.argsort(-rows["score"].to_numpy(float), kind="stable")]
     of_query = ordered.groupby(["system", "query"], sort=False, observed=True)
     sizes: Iterable[Any] = of_query.size().items()
     length_of = {(str(system), query): n for (system, query), n in sizes}
-    if corpus_size is not None and np.max(corpus_size) < max(length_of.values()):
-        raise ValueError(
-            f"corpus_size must be at least the {max(length_of.values()):,} documents of the "
-            f"longest list of {source}, got {np.max(corpus_size):,}"
-        )
     gains = _gains(judged[judged["rel"] > 0])
     systems = [*dict.fromkeys(system for system, _ in length_of)]
     common = [query for query in gains if all((name, query) in length_of for name in systems)]
@@ -281,15 +274,14 @@ def _doubts(
     lengths: Mapping[str, IntArray],
     gains: Sequence[FloatArray],
 ) -> tuple[str, ...]:
-    """A note if no list has a relevant document, or most end with the last of all of them."""
-    found = [
-        (ranks, length, of_query.size)
+    """A note if no list holds a relevant document, or most hold all, one of them at the end."""
+    if not any(ranks.size for of_system in lists.values() for ranks, _ in of_system):
+        return ("no list holds a relevant document: do run and qrels write ids alike?",)
+    ends = [
+        ranks.size == of_query.size and ranks[-1] == length
         for name, of_system in lists.items()
         for (ranks, _), length, of_query in zip(of_system, lengths[name], gains, strict=True)
     ]
-    if not any(ranks.size for ranks, *_ in found):
-        return ("no list holds a relevant document: do run and qrels write ids alike?",)
-    ends = [ranks.size == size and ranks[-1] == length for ranks, length, size in found]
     return (_POOLED,) * bool(np.mean(ends) > 0.5)
 
 
@@ -357,7 +349,7 @@ def _tables(
     by_metric = _metrics_of(frame.columns, requested)
     if requested & {*by_metric}:
         return {name: _by_system(frame, key, column, origin) for name, column in by_metric.items()}
-    _refuse_twice(frame, key, origin)
+    refuse_twice(frame, key, origin)
     return {"": frame.set_index(key).select_dtypes("number")}
 
 
@@ -421,7 +413,7 @@ def _metric_name(name: object, requested: set[str]) -> str | None:
 def _by_system(frame: pd.DataFrame, key: list[str], value: Any, origin: str) -> pd.DataFrame:
     """Queries by systems."""
     rows = frame if "system" in frame else frame.assign(system="system")
-    _refuse_twice(rows, [*key, "system"], origin)
+    refuse_twice(rows, [*key, "system"], origin)
     values: pd.DataFrame = rows.set_index([*key, "system"])[value].unstack(sort=False)
     return values
 
@@ -461,11 +453,3 @@ def _of_tables(tables: Mapping[str, pd.DataFrame], has_datasets: bool, origin: s
         names,
         notes,
     )
-
-
-def _refuse_twice(frame: pd.DataFrame, key: list[str], origin: str) -> None:
-    is_twice = frame.duplicated(key)
-    if is_twice.any():
-        row = frame.loc[is_twice, key].iloc[0]
-        label = ", ".join(f"{name} {shortened(str(row[name]))}" for name in key)
-        raise ValueError(f"{origin} must have one row for each {', '.join(key)}, got {label} twice")

@@ -122,8 +122,8 @@ class RankIntervals:
         if ties == "random":
             return self.n_better + 1 + generator(rng).integers(self.n_tied + 1)
         raise ValueError(
-            "ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got "
-            f"{as_written(ties)}"
+            "ties must be 'optimistic', 'pessimistic' or 'random', or of metrics also 'mean' or "
+            f"'realistic', got {as_written(ties)}"
         )
 
     def evaluate(
@@ -173,11 +173,6 @@ class RankIntervals:
                 raise ValueError("n_candidates must be >= 2 to evaluate ties 'realistic', got 1")
             middle = self.n_better + 1 + self.n_tied / 2
             return metric.smooth_term(middle, np.array(1), 1, self.n_candidates)
-        if ties not in ("optimistic", "pessimistic", "random"):
-            raise ValueError(
-                "ties must be 'optimistic', 'pessimistic', 'mean', 'random' or 'realistic', got "
-                f"{as_written(ties)}"
-            )
         return metric(self.ranks(ties, rng), n_items=self.n_candidates)
 
     def _mean(self, metric: Metric) -> FloatArray:

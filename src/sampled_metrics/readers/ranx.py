@@ -98,7 +98,7 @@ def ranx(
         rows, judged = _runs(run, qrels, recommender)
         rows, judged = without_own(rows, judged, queries_are_documents, "run")
         if of_all:
-            return top_lists(rows, judged, "run", corpus_size)
+            return top_lists(rows, judged, "run")
         assert corpus_size is not None
         return sub_corpus(rows, judged, corpus_size, kept, "run", queries_are_documents)
     rows = nested(run, "run", "score")

@@ -139,7 +139,7 @@ def trec(
     rows, judged = rows.rename(columns=QUERY), judged.rename(columns=QUERY)
     rows, judged = without_own(rows, judged, queries_are_documents, source)
     if of_all:
-        return top_lists(rows, judged, source, corpus_size)
+        return top_lists(rows, judged, source)
     assert corpus_size is not None
     rows, judged = (table.astype({"query": str, "document": str}) for table in (rows, judged))
     rows["system"] = rows["system"].astype(str)

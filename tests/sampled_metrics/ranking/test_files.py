@@ -123,7 +123,7 @@ def spoil(folder, name, content):
         (lambda f: spoil(f, "test.csv", b"user,item\n9,2\n"), "user must be < 9, the rows of"),
         (lambda f: spoil(f, "test.csv", b"user,item\n1,50\n"), "item must be < 50, the rows of"),
         (lambda f: spoil(f, "test.csv", b"user,item\n1,x\n"), "item must be a whole number"),
-        (lambda f: spoil(f, "test.csv", b"user,item\n1,2\n1,2\n"), "item 2 of user 1 twice in"),
+        (lambda f: spoil(f, "test.csv", b"user,item\n1,2\n1,2\n"), "user 1, item 2 twice"),
     ],
 )
 def test_a_bad_file_is_refused_and_nothing_is_written(tmp_path, factors, change, message):

@@ -57,7 +57,7 @@ def test_duplicates_are_refused_kept_or_collapsed():
     rows = pd.DataFrame(
         {"user": 5, "item": [1, 2, 2, 3, 1], "score": [4, 4, 4, 9, 4], "relevant": [1, 0, 0, 0, 0]}
     )
-    with pytest.raises(ValueError, match="item 2 of user 5 twice in the table: say whether to"):
+    with pytest.raises(ValueError, match="user 5, item 2 twice: say whether to"):
         from_scores(rows)
     repeated = from_scores(rows, duplicates="keep")
     assert repeated[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 2, 3]]
