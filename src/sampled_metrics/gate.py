@@ -119,8 +119,8 @@ def _log(
     from .log.query_values import query_values
     from .log.read import read_log
 
-    names = ("n_items", "n_negatives", "replacement", "first_rank", "anchors")
-    sizes = {name: options.pop(name, None) for name in names}
+    of_log = ("n_items", "n_negatives", "replacement", "first_rank", "anchors")
+    sizes = {name: options.pop(name, None) for name in of_log}
     if judged[0] is not None:
         from .readers.trec import versions
 

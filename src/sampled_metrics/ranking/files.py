@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from ..results import Ranks
 from .blocks import ranked, ranked_lazily
 from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
-
-if TYPE_CHECKING:
-    pass
 
 
 def rank(

@@ -276,7 +276,7 @@ STOPPED = RankIntervals([1, 2], [2, 0], [9, 9], 2)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random' to"),
+        (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random', or"),
         (lambda: TIED.evaluate(metric("rr"), "best"), "ties must be .*'mean'.* got 'best'"),
         (lambda: TIED.ranks("random"), "rng must be a seed >= 0 or a .*Generator, got None"),
         (lambda: RankIntervals([1, 2], [0], [9]), "must have one length, got 2, 1 and 1"),
