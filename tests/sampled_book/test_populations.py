@@ -9,8 +9,6 @@ from tests.reference import plug_in
 from tests.sampled_metrics.test_priors import a_log
 
 
-
-
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("n", "m"), [(300, 20), (3_541, 100)])
 def test_no_rank_raises_the_likelihood(n, m, replacement):

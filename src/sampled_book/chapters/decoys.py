@@ -4,7 +4,7 @@ appendix."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark
 from ..display import figures
-from ..display.tables import Frame, Texts, scientific
+from ..display.tables import Frame, Texts
 from ..experiments import decoys, evidence, protocols
 
 #: What ekstrand2017 publish for 95%: number of decoys, the rate as published, and as a number.
@@ -183,127 +183,31 @@ def published_table() -> Frame:
     return pd.DataFrame(rows, columns=["m", "Published", "Exact g", "Exact rate", "Clean"])
 
 
-def _chance(p: float) -> str:
-    return f"{p:.3f}" if p >= 5e-4 else scientific(p, 2)
-
-
-def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
-    """Probabilities of no good decoy, of three, and of shares of half and twice the goodness.
-
-    >>> shares_table([100], 0.01).iloc[0, 1:].tolist()
-    ['0.366', '0.079', '0.634', '0.264']
-    """
-    rows = []
-    for n in sizes:
-        pmf = decoys.pmf(n, goodness)
-        shares = [decoys.at_least_share(pmf, share) for share in (goodness / 2, 2 * goodness)]
-        rows.append((n, *map(_chance, [float(pmf[0]), decoys.at_least(pmf, 3), *shares])))
-    columns = ["m", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Frame:
-    """Largest numbers of good items, and of decoys, for clean sets on the data sets of the
-    benchmark.
-
-    >>> pools_table([100, 1_000], 0.01, 0.95).columns.tolist()
-    ['Data', 'Items', 'Unrated', 'G, m=100', 'G, m=1000', '1% good', 'm']
-    """
-    rows = []
-    for name in benchmark.DATA:
-        pool = round(benchmark.ranks(name)["Popular"].n_candidates.mean()) - 1
-        max_good = [
-            decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes
-        ]
-        n_good = round(goodness * pool)
-        max_decoys = decoys.largest_in_pool(n_good, pool, confidence)
-        rows.append((name, benchmark.facts(name)["items"], pool, *max_good, n_good, max_decoys))
-    good_columns = [f"G, m={n}" for n in sizes]
-    columns = ["Data", "Items", "Unrated", *good_columns, f"{100 * goodness:g}% good", "m"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def independent(n_decoys: int, correlation: float) -> float:
-    """How many independent decoys are as likely to be clean, for a tiny goodness.
-
-    >>> round(independent(2, 0.5), 2)
-    1.5
-    """
-    eta = correlation / (1 - correlation)
-    return float((1 / (1 + np.arange(n_decoys) * eta)).sum())
-
-
-def users_table(
-    n_decoys: int, goodness: float, correlations: Iterable[float], confidence: float
-) -> Frame:
-    """Clean sets where goodness differs by user, a row for each correlation.
-
-    >>> found = users_table(100, 0.01, [0.0, 0.1], 0.95)
-    >>> found["Mean K"].round(6).tolist(), found["Needed"].tolist()
-    ([1.0, 1.0], ['1 in 1,950', '1 in 447'])
-    """
-    rows = []
-    for rho in correlations:
-        pmf = decoys.pmf(n_decoys, goodness, rho)
-
-        def short(g: float, rho: float = rho) -> float:
-            return float(decoys.pmf(n_decoys, g, rho)[0]) - confidence
-
-        limit = brentq(short, 1e-12, 0.999, xtol=1e-15)
-        mean = float(pmf @ np.arange(n_decoys + 1))
-        effective = independent(n_decoys, rho)
-        rows.append((rho, _chance(float(pmf[0])), mean, effective, f"1 in {1 / limit:,.0f}"))
-    return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "mₑ", "Needed"])
-
-
-def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
-    """Plot the probability of at least each number of good decoys, a curve for each correlation.
-
-    >>> figure = plot_pmfs(20, 0.1, [0.0, 0.2])
-    >>> [line.get_label() for line in figure.axes[0].lines]
-    ['ρ = 0', 'ρ = 0.2']
-    """
-    figure, ax = figures.panels(height=3.6)
-    x = np.arange(0, min(n_decoys, int(3.5 * n_decoys * goodness) + 5) + 1)
-    pmfs = {f"ρ = {rho:g}": decoys.pmf(n_decoys, goodness, rho) for rho in correlations}
-    figures.curves(
-        ax, x, {name: [decoys.at_least(pmf, int(k)) for k in x] for name, pmf in pmfs.items()}
-    )
-    _in_grey(ax, len(pmfs))
-    ax.set(xlabel="good decoys", ylabel="probability of at least so many", ylim=(0, 1.03))
-    ax.legend()
-    return figure
-
-
 def losses_table(
-    sizes: Sequence[int], goodness: float, metrics: Sequence[str], n_test: int, all_good: int
+    sizes: Sequence[int], goodness: float, metrics: Sequence[str], n_test: int
 ) -> Frame:
-    """Expected loss of a perfect recommender, by placement and number of decoys. `all_good` are the
-    good items among all that are unrated, for the rows "all"; AUC has none.
+    """Expected loss of a perfect recommender, by placement and number of decoys.
 
-    >>> losses_table([100], 0.01, ["recall@10"], 5, 30).round(3).to_numpy().tolist()[0]
+    >>> losses_table([100], 0.01, ["recall@10"], 5).round(3).to_numpy().tolist()[0]
     ['random', '100', 0.0]
     """
-    rows = []
     parsed_metrics = [metric(name) for name in metrics]
-    for placement in decoys.PLACEMENTS:
-        for n in sizes:
-            pmf = decoys.pmf(n, goodness)
-            values = [
-                decoys.loss(pmf, decoys.perfect(parsed_metric, n, n_test, placement))
+    rows = [
+        (
+            placement,
+            f"{n:,}",
+            *(
+                decoys.loss(
+                    decoys.pmf(n, goodness), decoys.perfect(parsed_metric, n, n_test, placement)
+                )
                 for parsed_metric in parsed_metrics
-            ]
-            rows.append((placement, f"{n:,}", *values))
-        if not any(parsed_metric.kind == "auc" for parsed_metric in parsed_metrics):
-            perfect_values = [
-                decoys.perfect(parsed_metric, all_good, n_test, placement)
-                for parsed_metric in parsed_metrics
-            ]
-            rows.append((placement, "all", *(float(v[0] - v[-1]) for v in perfect_values)))
-    return pd.DataFrame(
-        rows,
-        columns=["Good decoys", "m", *(parsed_metric.label for parsed_metric in parsed_metrics)],
-    )
+            ),
+        )
+        for placement in decoys.PLACEMENTS
+        for n in sizes
+    ]
+    labels = [parsed_metric.label for parsed_metric in parsed_metrics]
+    return pd.DataFrame(rows, columns=["Good decoys", "m", *labels])
 
 
 def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
@@ -371,10 +275,6 @@ def published_texts() -> Texts:
     def one_in(size: int, confidence: float) -> tuple[float, str]:
         return 1 / float(decoys.largest_goodness(size, confidence)), ",.0f"
 
-    def short(rho: float) -> float:
-        return float(decoys.pmf(1_000, 0.01, rho)[0]) - 0.5
-
-    half = float(brentq(short, 1e-6, 0.9))
     return {
         "in_1000": one_in(1_000, 0.95),
         "in_100": one_in(100, 0.95),
@@ -384,68 +284,23 @@ def published_texts() -> Texts:
         "goodness_99": (float(decoys.largest_goodness(1_000, 0.99)), ".8f"),
         "largest": decoys.largest_sample(0.01, 0.95),
         "largest_sturgeon": decoys.largest_sample(0.1, 0.95),
-        "half_rho": (half, ".3f"),
-        "half_ne": (independent(1_000, half), ".0f"),
         "rr_10": (float(decoys.perfect(metric("rr"), 10)[10]), ".3f"),
     }
 
 
-def pools_texts(pools: Frame, small_size: int, large_size: int, goodness: float) -> Texts:
-    """What the text says of :func:`pools_table`, and of items that differ in the first data set.
-
-    There goodness falls as one over an item's place, up to 1, with the same mean.
+def losses_texts(losses: Frame, n_decoys: int, goodness: float, first: str, n_test: int) -> Texts:
+    """What the text says of the first metric in :func:`losses_table`, and where one good decoy is
+    expected.
     """
-    last, first = pools.sort_values("Items").iloc[-1], pools.iloc[0]
-    unrated = int(first["Unrated"])
-    item_goodness = 1 / np.arange(1, unrated + 1)
-    item_goodness = np.minimum(1, item_goodness * goodness * unrated / item_goodness.sum())
-    mean, size = float(item_goodness.mean()), min(small_size, unrated)
-    max_good = pools[f"G, m={large_size}"]
-    last_max_good = last[f"G, m={large_size}"]
-    return {
-        "zero": int((max_good == 0).sum()),
-        "data_sets": len(pools),
-        "last_unrated": int(last["Unrated"]),
-        "last_rated": int(last["Items"] - last["Unrated"]),
-        "last_good": "none" if pd.isna(last_max_good) else int(last_max_good),
-        "one_item": (min(1.0, large_size / float(last["Unrated"])), ".1%"),
-        "first_items": int(first["Items"]),
-        "alike": (float(decoys.misclassified(size, mean)), ".4f"),
-        "differ": (float(decoys.misclassified_among(size, item_goodness)), ".4f"),
-        "fixed": (1 - float(decoys.pmf_in_pool(size, round(mean * unrated), unrated)[0]), ".4f"),
-        "fixed_items": round(mean * unrated),
-    }
-
-
-def losses_texts(
-    losses: Frame, users: Frame, n_decoys: int, goodness: float, first: str, n_test: int
-) -> Texts:
-    """What the text says of :func:`users_table` and, for the first metric, :func:`losses_table`."""
-    last_row, parsed_metric = users.iloc[-1], metric(first)
+    parsed_metric = metric(first)
     loss_by_cell = losses.set_index(["Good decoys", "m"])[parsed_metric.label]
-    pmf, rho = decoys.pmf(n_decoys, goodness), float(last_row["Correlation"])
     losses_at_one = [
         decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(parsed_metric, n, n_test))
         for n in (10, 100, 1_000)
     ]
-    correlated_loss = decoys.loss(
-        decoys.pmf(n_decoys, goodness, rho), decoys.perfect(parsed_metric, n_decoys, n_test)
-    )
-    recall_values = decoys.perfect(metric("recall@10"), 100, n_test)
-    recall_losses = [decoys.loss(decoys.pmf(100, 0.01, r), recall_values) for r in (0.0, rho)]
     return {
-        "mean": f"{n_decoys * goodness:g}",
-        "independent_clean": f"{100 * pmf[0]:.2g}%",
-        "top_rho": f"{rho:g}",
-        "top_effective": (float(last_row["mₑ"]), ".0f"),
-        "top_needed": str(last_row["Needed"]),
-        "top_clean": (float(decoys.pmf(n_decoys, goodness, rho)[0]), ".0%"),
         "loss_label": parsed_metric.label,
         "loss_one": ", ".join(f"{value:.4f}" for value in losses_at_one),
-        "loss_random": (float(loss_by_cell["random", f"{n_decoys:,}"]), ".2f"),
         "left_random": (1 - float(loss_by_cell["random", f"{n_decoys:,}"]), ".2f"),
         "left_above": (1 - float(loss_by_cell["above", f"{n_decoys:,}"]), ".2f"),
-        "loss_correlated": (float(correlated_loss), ".2f"),
-        "recall_same": (recall_losses[0], ".4f"),
-        "recall_differ": (recall_losses[1], ".4f"),
     }
