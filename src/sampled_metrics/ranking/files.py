@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from ..results import Ranks
 from .blocks import ranked, ranked_lazily
 from .inputs import ItemSets, load_train, users_and_items
 from .job import Job, Score
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def rank(
@@ -100,15 +104,9 @@ def rank(
             raise ValueError(f"{option} must be left out with stop_at")
     if candidates is not None and stop_at is None:
         raise ValueError("candidates must be left out without stop_at")
-    suffix = "" if output is None else Path(output).suffix.lower()
-    if output is not None and (suffix not in (".csv", ".parquet") or len(Path(output).name) > 240):
-        raise ValueError(f"output must end in .csv or .parquet, got {named(repr(str(output)))}")
-    if suffix == ".parquet":
-        need_pyarrow()
     inputs = [path for path in (users, items, test, train) if isinstance(path, (str, Path))]
     with OutputFiles() as files:
-        if output is not None:
-            writable = files.add(Path(output), inputs)
+        write = _writer(output, files, inputs)
         job = Job.of(users, items, score)
         rows, source = loaded(test, "test")
         shape = job.shape
@@ -131,7 +129,22 @@ def rank(
         ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
         if name is not None:
             ranks.insert(0, "recommender", name)
-        if output is not None:
-            write = ranks.to_csv if suffix == ".csv" else ranks.to_parquet
-            write(writable, index=False)
+        write(ranks)
     return Ranks(ranks, settings, notes)
+
+
+def _writer(
+    output: str | Path | None, files: OutputFiles, inputs: list[str | Path]
+) -> Callable[[pd.DataFrame], None]:
+    """What writes the ranks; the output is checked before the work begins."""
+    if output is None:
+        return lambda ranks: None
+    path, suffix = Path(output), Path(output).suffix.lower()
+    if suffix not in (".csv", ".parquet") or len(path.name) > 240:
+        raise ValueError(f"output must end in .csv or .parquet, got {named(repr(str(output)))}")
+    if suffix == ".parquet":
+        need_pyarrow()
+    writable = files.add(path, inputs)
+    if suffix == ".csv":
+        return lambda ranks: ranks.to_csv(writable, index=False)
+    return lambda ranks: ranks.to_parquet(writable, index=False)

@@ -248,13 +248,7 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
         is_malformed = (frame[names[-1]] == "") | (frame["beyond"] != "")
         is_valid = not frame.empty and not is_malformed.any()
     if not is_valid:
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            if len(line.split()) not in (0, len(names)):
-                raise ValueError(
-                    f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
-                    f"{len(line.split())} in line {number}"
-                )
-        raise ValueError(f"{path} must hold one line or more, got none")
+        raise ValueError(_malformed(path, data, names))
     frame = frame[columns].astype(dict.fromkeys({*KEY} & {*columns}, "category"))
     if "score" in columns:
         texts = frame["score"].to_numpy(dtype=object)
@@ -264,6 +258,15 @@ def _lines(path: str | Path, names: list[str], data: bytes | None = None) -> pd.
             if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
                 frame["score"] = numbers
     return frame if "recommender" in frame else frame.assign(recommender=_tag(path))
+
+
+def _malformed(path: str | Path, data: bytes, names: list[str]) -> str:
+    """The first line with other fields, or that there is none."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if len(line.split()) not in (0, len(names)):
+            fields = f"{len(names)} fields ({' '.join(names)})"
+            return f"{path} must have lines of {fields}, got {len(line.split())} in line {number}"
+    return f"{path} must hold one line or more, got none"
 
 
 def _of_json(path: Path, data: bytes, value: str) -> pd.DataFrame:
