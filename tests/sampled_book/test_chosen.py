@@ -30,14 +30,6 @@ def test_ties_of_the_held_out_item_are_broken_evenly():
     assert (found["has/2"] == 1).all()
 
 
-def test_entities_are_ordered_by_how_often_they_stand_there():
-    triples = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 2], [2, 1, 0]])
-    times = chosen.frequencies(triples, 3, 2)
-    assert np.floor(times).tolist() == [[2, 1, 0], [0, 0, 1], [0, 1, 2], [1, 0, 0]]
-    # Entity 1 has been a head of relation 0 and a tail of it, entity 2 a tail of it.
-    assert 0 < times[1, 1] < 1
-
-
 def test_logs_have_the_share_of_scores():
     found = chosen.counts("lastfm_RP3beta_item-cosine")
     rng = np.random.default_rng(0)

@@ -1,30 +1,26 @@
 """Chosen items that are all scored, and uniform negatives beside them: how wide is the interval?
 
-``python -m sampled_book.experiments.chosen graphs`` trains two models on each graph of `EPOCHS` in
-the folder of data, and ranks all entities for each test query. The chosen entities are the most
-frequent ones of the relation, or the best of the other model. ``... sets`` ranks all items of
-`SETS` by a recommender of the benchmark; the chosen items are the best of item cosine. Both write
-what :func:`counts` reads: ranks, and how many chosen items are above. The first needs PyKEEN.
+Files of counts, which :func:`counts` reads, have ranks and how many chosen items are above.
+``python -m sampled_book.experiments.chosen sets`` ranks all items of `SETS` by a recommender of the
+benchmark; the chosen items are the best of item cosine. The files of `GRAPHS` are of two models of
+PyKEEN (DistMult with 64 and 16 numbers for an entity), which ranked all entities for each test
+query; the chosen ones are the most frequent of the relation, or the best of the other model. The
+code that trained these models is in commit 92387881.
 ``... widths`` then writes what :func:`bundled` reads: intervals from samples of these, from as many
 uniform negatives, and from fewer users.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 
 import sampled_metrics as sm
 from sampled_metrics._validate import FloatArray, IntArray
@@ -37,11 +33,7 @@ from .theory import moments
 
 BUNDLE = datasets.BUNDLE / "chosen"
 FILE = BUNDLE / "widths.csv"
-#: Name of each graph, and for how many epochs models learn it.
-EPOCHS = {"codex-s": 10, "fb15k-237": 2}
-#: How many numbers for each entity two models of PyKEEN have, both of the kind DistMult.
-MODELS = {"large": 64, "small": 16}
-BATCH, RATE = 512, 0.01
+GRAPHS, MODELS = ("codex-s", "fb15k-237"), ("large", "small")
 #: Data sets of the benchmark, and how many items are chosen for each user.
 SETS = (
     "ml-1m",
@@ -121,114 +113,6 @@ def counts(name: str) -> dict[str, IntArray]:
 # --- graphs ---------------------------------------------------------------------------------------
 
 
-def read_graph(name: str) -> Any:
-    """The triples of a graph, as PyKEEN holds them; those with unknown entities are left out."""
-    from pykeen.triples import TriplesFactory
-
-    def labelled(part: str) -> np.ndarray:
-        folder = Path(os.environ[datasets.FOLDER_VARIABLE]) / "graphs" / name
-        with gzip.open(folder / f"{part}.txt.gz", "rt", encoding="utf-8") as lines:
-            return np.array([line.rstrip("\n").split("\t") for line in lines], dtype=str)
-
-    training = TriplesFactory.from_labeled_triples(labelled("train"))
-    known = {"entity_to_id": training.entity_to_id, "relation_to_id": training.relation_to_id}
-    others = [TriplesFactory.from_labeled_triples(labelled(p), **known) for p in ("valid", "test")]
-    return SimpleNamespace(training=training, validation=others[0], testing=others[1])
-
-
-def frequencies(training: IntArray, n_entities: int, n_relations: int) -> FloatArray:
-    """How often each entity is the head or tail of each relation, (2 relations, entities).
-
-    Heads come first. Ties are broken by how well the relation fits the entity's other relations:
-    with B the entities by the sides at which they stand, the scores B W of cornell2024, W being the
-    rows of B'B divided by their sums.
-    """
-    heads, relations, tails = training.T
-    rows, columns = np.append(heads, tails), np.append(relations, relations + n_relations)
-    shape = n_entities, 2 * n_relations
-    times = sp.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
-    stands = sp.csr_array(times.astype(bool), dtype=float)
-    together = (stands.T @ stands).toarray()
-    weights = together / np.maximum(together.sum(axis=1, keepdims=True), 1.0)
-    fits = np.asarray(stands @ weights)
-    return np.asarray((times.toarray() + fits / (fits.max() + 1.0)).T)
-
-
-def scored(model: Any, pairs: Any, is_tail: bool) -> Any:
-    """Scores of all entities for pairs of relation and tail, or of head and relation.
-
-    As `score_h` and `score_t` of DistMult, by one matrix product.
-    """
-    (entities,), (relations,) = model.entity_representations, model.relation_representations
-    every, (relation, entity) = entities(), (1, 0) if is_tail else (0, 1)
-    return (relations(pairs[:, relation]) * every[pairs[:, entity]]) @ every.T
-
-
-def learnt(training: Any, name: str, model_name: str) -> Any:
-    """A model of PyKEEN, trained to tell heads and tails from all entities, by cross-entropy."""
-    import torch
-    from pykeen.models import model_resolver
-    from torch.nn.functional import cross_entropy
-
-    torch.set_num_threads(1)  # sums in another order are other sums
-    torch.set_flush_denormal(True)  # most probabilities are tiny
-    options = {"embedding_dim": MODELS[model_name], "random_seed": SEED}
-    model = model_resolver.make("DistMult", options, triples_factory=training)
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
-    order, triples = torch.Generator().manual_seed(SEED), training.mapped_triples
-    for _ in range(EPOCHS[name]):
-        for batch in triples[torch.randperm(len(triples), generator=order)].split(BATCH):
-            optimizer.zero_grad()
-            loss = cross_entropy(scored(model, batch[:, :2], True), batch[:, 2])
-            loss = loss + cross_entropy(scored(model, batch[:, 1:], False), batch[:, 0])
-            loss.backward()
-            optimizer.step()
-    return model.eval()
-
-
-def graph_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
-    """Train the models on a graph, and rank all entities for the heads and tails of test triples.
-
-    Each model's chosen entities are the most frequent ones of the relation, or the best ones of the
-    other model. Yields names, and counts.
-    """
-    import torch
-
-    data = read_graph(name)
-    keys = ("training", "validation", "testing")
-    parts = {key: np.asarray(getattr(data, key).mapped_triples) for key in keys}
-    n, n_relations = data.training.num_entities, data.training.num_relations
-    frequency = frequencies(parts["training"], n, n_relations)
-    models = {each: learnt(data.training, name, each) for each in MODELS}
-    every, rng = np.concatenate([*parts.values()]), np.random.default_rng(SEED)
-    sizes = [round(share * n / 2) for share in SHARES]
-    found: dict[str, list[dict[str, IntArray]]] = {}
-    for side, columns in ((0, [1, 2]), (2, [0, 1])):
-        true = pd.DataFrame(every).groupby(columns)[side].agg(np.array).to_dict()
-        for begin in range(0, len(parts["testing"]), _BLOCK):
-            block = parts["testing"][begin : begin + _BLOCK]
-            query, held_out = block[:, columns], block[:, side]
-            is_candidate = np.ones((len(block), n), dtype=bool)
-            for row, key in enumerate(map(tuple, query.tolist())):
-                is_candidate[row, true[key]] = False
-            is_candidate[np.arange(len(block)), held_out] = True
-            with torch.no_grad():
-                pairs = torch.as_tensor(query)
-                scores = {
-                    each: scored(model, pairs, side > 0).double().numpy()
-                    for each, model in models.items()
-                }
-            slots = block[:, 1] + (side > 0) * n_relations
-            for each, other in zip(MODELS, reversed(MODELS), strict=True):
-                for kind, preference in (
-                    ("frequent", frequency[slots]),
-                    ("retrieved", scores[other]),
-                ):
-                    part = counted(scores[each], held_out, is_candidate, preference, sizes, rng)
-                    found.setdefault(f"{name}_{each}_{kind}", []).append(part)
-    yield from ((key, joined(each)) for key, each in found.items())
-
-
 def expected(metric_name: str, sizes: Sequence[int]) -> pd.DataFrame:
     """Exact metric of both models of each graph, and its expectation with distinct negatives.
 
@@ -236,7 +120,7 @@ def expected(metric_name: str, sizes: Sequence[int]) -> pd.DataFrame:
     for each query alone, from its candidates.
     """
     rows, metric = [], sm.metric(metric_name)
-    for name in EPOCHS:
+    for name in GRAPHS:
         found = [counts(f"{name}_{model}_retrieved") for model in MODELS]
         ranks = [
             RankIntervals(each["rank"] - 1, 0 * each["rank"], each["n_items"]) for each in found
@@ -258,7 +142,7 @@ def expected(metric_name: str, sizes: Sequence[int]) -> pd.DataFrame:
 # --- data sets of the benchmark -------------------------------------------------------------------
 
 
-def set_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
+def set_counts(name: str) -> tuple[str, dict[str, IntArray]]:
     """Rank all items by the best recommender of a data set of which item cosine chooses items.
 
     EASE, which needs another library, and relatives of item cosine are left out.
@@ -282,7 +166,7 @@ def set_counts(name: str) -> Iterator[tuple[str, dict[str, IntArray]]]:
         made, chosen = (np.asarray(each(block), dtype=float) for each in (scores, preference))
         part = counted(made, held_out[block], is_candidate, chosen, [N_CHOSEN], rng)
         found.append(part)
-    yield f"{name}_{best}_item-cosine".replace(" ", "-"), joined(found)
+    return f"{name}_{best}_item-cosine".replace(" ", "-"), joined(found)
 
 
 # --- intervals ------------------------------------------------------------------------------------
@@ -395,7 +279,7 @@ def ratios(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     graph = rows["name"].str.partition("_")[0]
     return pd.DataFrame(
         {
-            "source": graph.where(graph.isin(EPOCHS), "data sets"),
+            "source": graph.where(graph.isin(GRAPHS), "data sets"),
             "frequent": rows["name"].str.endswith("frequent"),
             "complete": rows["complete"],
             "ratio": rows["chosen"] / rows["fewer users"],
@@ -404,27 +288,19 @@ def ratios(table: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compute what the first argument says, of the graphs or sets that follow, or of all."""
+    """Compute what the first argument says, of the sets that follow, or of all."""
     kind, names = arguments[0], arguments[1:]
     if kind == "widths":
         every = sorted(path.stem for path in BUNDLE.glob("*.npz"))
         table(names or every).round(5).to_csv(FILE, index=False)
         return
-    packages = ("numpy", "pykeen", "torch") if kind == "graphs" else ("numpy", "implicit")
-    facts: dict[str, Any] = {
-        "seed": SEED,
-        "versions": {package: version(package) for package in packages},
-    }
-    compute = {"graphs": graph_counts, "sets": set_counts}[kind]
-    for name in names or {"graphs": [*EPOCHS], "sets": [*SETS]}[kind]:
+    versions = {package: version(package) for package in ("numpy", "implicit")}
+    for name in names or SETS:
         start = time.process_time()
-        for key, found in compute(name):
-            facts["processor seconds"] = round(time.process_time() - start)
-            if kind == "graphs":
-                facts["settings"] = {"epochs": EPOCHS[name], "batch": BATCH, "rate": RATE}
-                facts["numbers of an entity"] = MODELS
-            write(key, found, facts)
-            print(key)
+        key, found = set_counts(name)
+        seconds = round(time.process_time() - start)
+        write(key, found, {"seed": SEED, "versions": versions, "processor seconds": seconds})
+        print(key)
 
 
 if __name__ == "__main__":
