@@ -140,42 +140,6 @@ def test_a_rise_is_told_in_standard_errors():
     assert evidence.shapes(falling, 100)["decreasing"].tolist() == [True]
 
 
-def toy_errors():
-    rows = [
-        (data, "recall@10", 20, name, value)
-        for data, values in {"a": (4, 1, 2), "b": (5, 1, 3), "c": (2, 6, 1)}.items()
-        for name, value in zip(("naive", "one", "two"), values, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["data", "metric", "m", "estimator", "rmse"])
-
-
-def test_a_correction_is_chosen_on_all_data_but_one():
-    choices = evidence.best_correction(toy_errors(), "rmse").set_index("data")
-    # Without c: one is 1 and 1, two 2 and 3. Without a: one 1 and 6, two 3 and 1; without b alike.
-    assert choices["chosen"].to_dict() == {"a": "two", "b": "two", "c": "one"}
-    assert choices["best"].to_dict() == {"a": "one", "b": "one", "c": "two"}
-    assert choices["value"].to_dict() == {"a": 2, "b": 3, "c": 6}
-    assert choices["naive"].to_dict() == {"a": 4, "b": 5, "c": 2}
-    right = toy_errors().rename(columns={"rmse": "said_right"})
-    chosen = evidence.best_correction(right, "said_right")["chosen"]
-    assert chosen.tolist() == ["naive", "one", "naive"]  # means 3.5, 3.5 for one, and 4.5
-
-
-def test_enough_negatives_are_checked_where_they_were_not_chosen():
-    rows = [
-        ("a", "ap", 20, 0.30), ("a", "ap", 200, 0.01),
-        ("b", "ap", 20, 0.20), ("b", "ap", 200, 0.04),
-        ("c", "ap", 20, 0.02), ("c", "ap", 200, 0.06),
-    ]  # fmt: skip
-    orders = pd.DataFrame(rows, columns=["data", "metric", "m", "wrong"])
-    table = evidence.enough_negatives(orders, {"a": 1_000, "b": 500, "c": 100}).set_index("data")
-    # Without c: too few at 0.04 (b, 20), enough from 0.2 (a, 200); of c's two cells one breaks it.
-    assert table.loc["c", ["share", "cells", "broken"]].tolist() == [0.2, 2, 1]
-    # With c there is no share from which on the others are right: its largest is wrong.
-    assert table.loc[["a", "b"], "share"].isna().all()
-    assert table.loc[["a", "b"], "cells"].tolist() == [0, 0]
-
-
 # --- the bundle -----------------------------------------------------------------------------------
 
 
@@ -183,10 +147,10 @@ def test_the_bundle_has_every_cell():
     for kind in KINDS:
         table = evidence.bundled(kind)
         assert list(dict.fromkeys(table["data"])) == list(benchmark.DATA)
-        metrics = evidence.METRICS if kind in ("errors", "pairs", "fitted") else evidence.JUDGED
+        metrics = evidence.METRICS if kind in ("errors", "pairs") else evidence.JUDGED
         drawn = ["replacement"] * (kind in ("errors", "pairs"))
         cells = table.groupby(["data", "m", "metric", *drawn]).ngroups
-        sizes = [m for m in evidence.SIZES if kind not in KINDS[5:] or m <= evidence.MOST_EFFECTS]
+        sizes = [m for m in evidence.SIZES if kind not in KINDS[4:] or m <= evidence.MOST_EFFECTS]
         assert cells == len(benchmark.DATA) * len(sizes) * len(metrics) * 2 ** len(drawn)
         if kind in ("verdicts", "possible"):
             logs = table.groupby("m")["draw"].nunique()

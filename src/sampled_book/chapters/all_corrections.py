@@ -92,29 +92,6 @@ def _reversed(orders: Frame) -> Frame:
     return without_replacement.groupby(["metric", "m"], sort=False)[["reversed", "pairs"]].sum()
 
 
-def fitted_table(drawn: Frame) -> Frame:
-    """Errors and interval coverage of the corrections that are fitted to a log.
-
-    >>> row = {"data": ["a"], "metric": ["recall@10"], "m": [20], "estimator": ["x"]}
-    >>> ends = {"exact": [0.2], "value": [0.3], "low": [0.1], "high": [0.4]}
-    >>> fitted_table(pd.DataFrame(row | ends)).round(3).to_dict("list")
-    {'Correction': ['x'], 'RMSE, m = 20': [0.5], 'covers, m = 20': [1.0]}
-    """
-    is_covered = drawn["exact"].between(drawn["low"], drawn["high"]).where(drawn["low"].notna())
-    mean_exact = drawn.groupby(KEYS)["exact"].transform("mean")
-    squares = ((drawn["value"] - drawn["exact"]) / mean_exact) ** 2
-    errors = drawn.assign(squares=squares, held=is_covered.astype(float))
-    recall = errors[errors["metric"] == "recall@10"]
-    means = recall.groupby(["estimator", "m"])[["squares", "held"]].mean()
-    means["squares"] **= 0.5
-    table = means.unstack("m")
-    table.columns = [
-        f"{'RMSE' if statistic == 'squares' else 'covers'}, m = {m}"
-        for statistic, m in table.columns
-    ]
-    return table.rename_axis("Correction").reset_index()
-
-
 def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> Texts:
     """What the text says of errors, coverage and orders."""
     without_replacement = summary[~summary["replacement"]]
@@ -131,7 +108,7 @@ def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> T
     estimator_by_key = {"naive": "naive", "fitted": evidence.FITTED_PRIOR, "monotone": "monotone"}
     for key, estimator in (estimator_by_key | {"bv": "bias-variance"}).items():
         rows = hundred[hundred["estimator"] == estimator]
-        for column in ("wrong", "said_right", "said_wrong", "covered"):
+        for column in ("wrong", "said_wrong", "covered"):
             texts[f"all-{column}-{key}"] = f"{100 * rows[column].mean():.0f}%"
         texts[f"all-covered-{key}-low"] = f"{100 * rows['covered'].min():.0f}%"
         texts[f"all-share-{key}-low"] = f"{100 * rows['share'].min():.0f}%"

@@ -2,8 +2,8 @@
 
 For recommenders whose true ranks are known (:mod:`sampled_book.data.benchmark`) the expectation and
 the variance of every correction that is a fixed vector are sums over users, so nothing is
-simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.compare` and the
-corrections that are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
+simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.compare` are taken from drawn
+logs: :func:`drawn`.
 ``python -m sampled_book.experiments.evidence`` computes it all for data sets that the benchmark
 ranked.
 """
@@ -15,20 +15,16 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
-from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.special import ndtr
 
 from sampled_metrics import _confidence, estimators, evaluation, priors
 from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.bounds.assumption import DECREASING, assumption_name, top_ranks
-from sampled_metrics.designs.fits import Fits
-from sampled_metrics.designs.sample import Sample
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
@@ -40,8 +36,7 @@ from ..data import benchmark, bundle
 from ..data.bundled_log import simulate
 from ..display.tables import Lookup, Table
 from . import protocols
-from .populations import maximum_likelihood
-from .theory import HANDFUL, moments, plug_in, users_behind
+from .theory import HANDFUL, moments, users_behind
 
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
@@ -54,8 +49,6 @@ MOST_EFFECTS = 100
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
-#: The metric of the likeliest distribution of true ranks.
-LIKELIEST = "maximum likelihood"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
@@ -317,47 +310,6 @@ def decided_order(row: Mapping[Hashable, Any], gap: float) -> tuple[bool | None,
     return bool(is_first == (gap > 0) and gap != 0), str(row["assumption"])
 
 
-def fitted(
-    ranks: Mapping[str, RankIntervals],
-    n_negatives: int,
-    seed: int = SEED,
-    metrics: Sequence[str] = METRICS,
-) -> pd.DataFrame:
-    """The corrections that are fitted to a sample, on the log of :func:`drawn`, with the ends of
-    the 95% interval, which maximum likelihood does not have: its ranks jump from sample to sample.
-
-    >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
-    >>> fitted(two, 20, metrics=["auc"])["estimator"].unique().tolist()
-    ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
-    """
-    judged, log = _log(ranks, n_negatives, seed)
-    tables = []
-    for name in evaluation.FITTED:
-        frame = evaluation.estimate(log, metrics, estimator=name, identification=False).frame
-        reach = stats.t.ppf(0.975, frame["users"] - 1) * frame["standard_error"]
-        ends = {"low": frame["estimate"] - reach, "high": frame["estimate"] + reach}
-        tables.append(frame.assign(estimator=name, value=frame["estimate"], **ends))
-    fits, likeliest = Fits(Sample(log)), {}
-    for name in judged:
-        counts = fits.counts(fits.strata(metric("auc"))[0], name)
-        likeliest[name] = maximum_likelihood(counts, fits.mean_protocol(fits.fewest))
-    items, (first, *_) = fits.sample.mean_items, tables
-    pairs = zip(first["recommender"], first["metric"], strict=True)
-    values = [plug_in(likeliest[name], metric_name, items) for name, metric_name in pairs]
-    tables.append(first.assign(estimator=LIKELIEST, value=values, low=np.nan, high=np.nan))
-    estimates = pd.concat(tables, ignore_index=True)
-    truth = {
-        (metric_name, name): intervals.evaluate(metric_name).mean()
-        for metric_name in metrics
-        for name, intervals in judged.items()
-    }
-    exact_values = [
-        truth[key] for key in zip(estimates["metric"], estimates["recommender"], strict=True)
-    ]
-    columns = ["metric", "estimator", "recommender", "exact", "value", "low", "high"]
-    return estimates.assign(exact=exact_values)[columns]
-
-
 def _log(
     ranks: Mapping[str, RankIntervals], n_negatives: int, seed: int
 ) -> tuple[dict[str, RankIntervals], Log]:
@@ -369,7 +321,7 @@ def _log(
 
 # --- the bundle -----------------------------------------------------------------------------------
 
-KINDS = ("errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer")
+KINDS = ("errors", "pairs", "verdicts", "possible", "effects", "fewer")
 
 
 def run(
@@ -382,8 +334,8 @@ def run(
     """Compute the tables of a data set and write each after every part, so that a run resumes.
 
     "errors" and "pairs" are from :func:`exact`, "verdicts" and "possible" from :func:`drawn` on
-    `DRAWS` logs, "fitted" from :func:`fitted` on the first log, "effects" and "fewer" from
-    `protocols`. Numbers of negatives that a user's candidates do not allow are left out.
+    `DRAWS` logs, "effects" and "fewer" from `protocols`. Numbers of negatives that a user's
+    candidates do not allow are left out.
     """
     most_negatives = int(next(iter(ranks.values())).n_candidates.min()) - 1
     feasible_sizes = [size for size in sizes if size <= most_negatives]
@@ -398,10 +350,9 @@ def run(
             exact_cell = {"m": m, "replacement": replacement}
             tasks.append((exact_cell, KINDS[:2], partial(exact, ranks, m, replacement)))
     for m in feasible_sizes:
-        tasks.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
         if m <= MOST_EFFECTS:
-            tasks.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
-            tasks.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
+            tasks.append(({"m": m}, KINDS[4:5], partial(_alone, protocols.effects, ranks, m)))
+            tasks.append(({"m": m}, KINDS[5:], partial(_alone, protocols.fewer_users, ranks, m)))
         for metric_name, draw in product(JUDGED, range(DRAWS.get(m, 1))):
             log = {"m": m, "metric": metric_name, "draw": draw}
             tasks.append((log, KINDS[2:4], partial(drawn, ranks, m, metric_name, SEED + draw)))
@@ -550,65 +501,6 @@ def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
     """
     ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)
     return ordered.rename(columns=ASSUMPTIONS).rename_axis(columns=None)
-
-
-def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The best correction for each metric and number of negatives, chosen on all data sets but one
-    and checked on that one.
-
-    The choice has the least geometric mean of the error, or the best mean of a probability. `value`
-    is its measure on the set left out; `best` and `best_value` are the best one there.
-    """
-    rows = []
-    for (metric_name, m), cell in summary.groupby(["metric", "m"], sort=False):
-        table = cell.pivot(index="data", columns="estimator", values=measure).dropna(how="all")
-        if measure == "rmse":
-            scores = -table.clip(lower=1e-12).map(log)
-        else:
-            scores = table if measure == "said_right" else -table
-        for data in table.index if len(table) > 1 else ():
-            chosen = scores.drop(index=data).mean().idxmax()
-            best = scores.loc[data].idxmax()
-            measures = table.loc[data]
-            rows.append(
-                (
-                    metric_name,
-                    m,
-                    data,
-                    chosen,
-                    measures[chosen],
-                    best,
-                    measures[best],
-                    measures["naive"],
-                )
-            )
-    columns = ["metric", "m", "data", "chosen", "value", "best", "best_value", "naive"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def enough_negatives(
-    orders: pd.DataFrame, items: Mapping[str, float], most_wrong: float = 0.05
-) -> pd.DataFrame:
-    """The least m / n from which the reported order may be trusted, chosen on all data sets but
-    one.
-
-    `most_wrong` is the largest acceptable mean probability of a wrong order. `share` is missing if
-    no m suffices on all other sets; `cells` are the numbers of negatives on the set left out that
-    reach it, `broken` those among them with a larger probability. `items` are candidates by data
-    set.
-    """
-    rows = []
-    shares = orders.assign(share=orders["m"] / orders["data"].map(items))
-    for metric_name, cell in shares.groupby("metric", sort=False):
-        for data in cell["data"].unique():
-            other_sets, left_out = cell[cell["data"] != data], cell[cell["data"] == data]
-            too_few = other_sets.loc[other_sets["wrong"] > most_wrong, "share"].max()
-            sufficient = other_sets[other_sets["share"] > (0.0 if np.isnan(too_few) else too_few)]
-            share = float(sufficient["share"].min())
-            reached = left_out[left_out["share"] >= share]
-            broken = int((reached["wrong"] > most_wrong).sum())
-            rows.append((metric_name, data, share, len(reached), broken))
-    return pd.DataFrame(rows, columns=["metric", "data", "share", "cells", "broken"])
 
 
 def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
