@@ -564,23 +564,20 @@ def _named(name: str) -> Metric:
     return Metric(kind, int(parameter) if separator else None)
 
 
-#: The largest relative error of the benchmark's recommenders by the most negatives that it is for.
-DEPTH_ERRORS = {100: 0.05, 1_000: 0.08}
+#: The largest relative error of the benchmark's recommenders, where there is a depth.
+DEPTH_ERROR = 0.08
 
 
-def recall_depth(sampled: Metric, n_items: float, n_negatives: int) -> tuple[int, float] | None:
-    """The cut-off of the exact Recall that Recall of one item measures among uniform negatives, and
-    the largest relative error of its expectation on the benchmark.
+def recall_depth(sampled: Metric, n_items: float, n_negatives: int) -> int | None:
+    """The cut-off of the exact Recall that Recall of one item measures among uniform negatives.
 
     The item at that true rank has k negatives above it on average. None for other metrics, cut-offs
-    and numbers of negatives than those that were tried there.
+    and numbers of negatives than those that were tried on the benchmark.
 
     >>> recall_depth(metric("recall@10"), 3_541, 100), recall_depth(metric("recall@1"), 3_541, 100)
-    ((354, 0.05), None)
+    (354, None)
     """
     k = sampled.k if sampled.declaration.is_hit_rate and sampled.k else 0
-    if not (10 <= k <= 20 and 50 <= n_negatives <= n_items / 10):
+    if not (10 <= k <= 20 and 50 <= n_negatives <= min(n_items / 10, 1_000)):
         return None
-    errors = (error for limit, error in DEPTH_ERRORS.items() if n_negatives <= limit)
-    error = next(errors, None)
-    return None if error is None else (round(k * (n_items - 1) / n_negatives), error)
+    return round(k * (n_items - 1) / n_negatives)

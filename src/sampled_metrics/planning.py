@@ -141,10 +141,7 @@ def plan(
         log = _log(data, protocol, replacement)
         if isinstance(log.protocol, BesideChosen):
             other_size = n_items if n_items and (log.counts["n_items"] != n_items).any() else None
-            options = {"n_users": n_users, "max_negatives": max_negatives, "n_items": other_size}
-            for name, value in options.items():
-                if value is not None:
-                    raise ValueError(f"{name} must be left out with chosen items, got {value}")
+            _left_out(n_users=n_users, max_negatives=max_negatives, n_items=other_size)
             return plan_of_chosen(log, parsed_metric, checked_confidence(confidence))
         populations, protocol, notes = _from_log(log, n_items, progress)
         n_users = log.n_users if n_users is None else n_users
@@ -154,10 +151,7 @@ def plan(
     size, pool = (getattr(next(iter(pairs.values())), name) for name in ("n_items", "pool"))
     most = min(1_000, pool) if max_negatives is None else max_negatives
     most = integer(most, "max_negatives", 1, None if protocol.replacement else pool)
-    names = [estimators] if isinstance(estimators, str) else list(estimators)
-    if not names:
-        raise ValueError("estimators must hold one name or more, got none")
-    names = [corrections.known(name) for name in names]
+    names = _known(estimators)
     rows = []
     for pair_names, pair in _progress.bar(pairs.items(), desc="plan", unit="pair", show=progress):
         for name in names:
@@ -178,6 +172,20 @@ def plan(
     }
     frame = table_of(_PlanRow, rows)
     return Plan(frame, settings | {"confidence": confidence}, notes, source=source)
+
+
+def _known(estimators: str | Sequence[str]) -> list[str]:
+    names = [estimators] if isinstance(estimators, str) else list(estimators)
+    if not names:
+        raise ValueError("estimators must hold one name or more, got none")
+    return [corrections.known(name) for name in names]
+
+
+def _left_out(**options: int | None) -> None:
+    """Refuse what has no meaning with chosen items."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out with chosen items, got {value}")
 
 
 def _check_arguments(

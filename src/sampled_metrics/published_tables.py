@@ -291,8 +291,8 @@ def _lines(
     for (metric, bounds), guess in zip(by_metric.items(), guesses.tolist(), strict=True):
         line, is_printed = {**key, "metric": metric.name}, metric in row.printed
         line["printed"] = row.printed[metric][0] if is_printed else np.nan
-        measured = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
-        line["depth"] = measured[0] if is_printed and measured else None
+        depth = recall_depth(metric, row.sizes["n_items"], row.sizes["n_negatives"])
+        line["depth"] = depth if is_printed else None
         for suffix, (low, high) in zip(("", "_decreasing"), bounds.tolist(), strict=False):
             line |= {f"low{suffix}": low, f"high{suffix}": high}
         yield {**line, "guess": guess}

@@ -451,8 +451,8 @@ class Published(Result):
     ranges: all ranges of a data set hold together with 95% confidence, each under the assumption of
     its column
     all columns: assuming that each user has n_items candidates, or nearly as many
-    guess: the value if the true ranks are distributed as evenly as the published numbers allow;
-    nothing bounds its error
+    guess: the value if the true ranks are distributed as evenly as the published numbers allow; all
+    others in the ranges fit as well
     an empty range: no ranks that the column allows give the published numbers; a note says why
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """

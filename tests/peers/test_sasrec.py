@@ -1,4 +1,4 @@
-"""SASRec in PyTorch: its loss, the correction for negatives, what a position sees, its training."""
+"""SASRec and GRU4Rec in PyTorch: loss, negatives, what a position sees, and training."""
 
 from itertools import product
 
@@ -21,14 +21,14 @@ def data():
     )
 
 
-def settings(**changed):
-    return neural.SETTINGS["SASRec"] | changed
+def settings(name="SASRec", **changed):
+    return neural.SETTINGS[name] | changed
 
 
-@pytest.fixture
-def model():
+@pytest.fixture(params=["SASRec", "GRU4Rec"])
+def model(request):
     torch.manual_seed(3)
-    model = sasrec.network(N_ITEMS, settings()).eval()
+    model = sasrec.network(N_ITEMS, settings(request.param)).eval()
     for weights in model.parameters():  # larger than at the start, so that all layers count
         torch.nn.init.normal_(weights, std=0.3)
     return model
@@ -103,15 +103,16 @@ def test_batches_have_each_window_once_and_hardly_an_empty_position(data):
     assert positions < 1.1 * sum(np.count_nonzero(inputs) for inputs, _ in parts)
 
 
+@pytest.mark.parametrize("name", ["SASRec", "GRU4Rec"])
 @pytest.mark.parametrize("changed", [{}, {"full_softmax_items": 5, "dense_items": 5}])
-def test_it_learns_the_order_of_items(data, changed):
+def test_it_learns_the_order_of_items(data, name, changed):
     learnt, held_out = data.without_last(1)
-    trained = sasrec.learn(learnt, **settings(**changed))
+    trained = sasrec.learn(learnt, **settings(name, **changed))
     model, known = trained.scores.args
     assert known is learnt
     assert model["item_vectors"].sparse == bool(changed)
     users = np.arange(data.n_users)
-    intervals = benchmark.place(neural.ENTRIES["SASRec"], trained, learnt, held_out, users)
+    intervals = benchmark.place(neural.ENTRIES[name], trained, learnt, held_out, users)
     assert intervals.evaluate("ndcg@10").mean() > 0.9
     facts = trained.facts["training"]
     assert facts["ended by"] == "no rise"

@@ -101,7 +101,8 @@ def test_ranks_are_of_the_benchmarks_users_and_candidates_and_are_computed_once(
     arguments = ["--data", str(path), "--output", str(out)]
     assert neural.main([*arguments, "--models", "SASRec"]) == 0
     assert neural.main(arguments) == 0
-    assert [call[0] for call in calls] == ["SASRec", "MultiVAE"]  # what is there is not trained
+    # What is there is not trained again.
+    assert [call[0] for call in calls] == ["SASRec", "GRU4Rec", "MultiVAE"]
     rows = rows_of(read_sequences(path))
     assert calls[0][1:] == ([row[:-1] for row in rows], neural.SETTINGS["SASRec"])
     ranks = benchmark.ranks("shop", out)
@@ -143,7 +144,6 @@ def test_bundled_neural_ranks_are_of_the_benchmarks_users_and_candidates(name):
     assert name in neural.DATA
     assert set(ranks) == set(facts["recommenders"])
     assert facts["in order"]
-    assert facts["interactions"] <= 300_000
     for model, known in facts["recommenders"].items():
         is_of_recbole = "recbole" in known["versions"]  # SASRec too where it was better
         assert known["settings"] == neural.SETTINGS[model] or (model == "SASRec" and is_of_recbole)

@@ -158,7 +158,8 @@ def test_bundled_ranks_are_of_the_benchmarks_users_and_kept_apart():
             assert all((r.n_candidates == candidates).all() for r in ranks.values())
             if name in TWIN_DATA:
                 assert (candidates == benchmark.ranks(name)["Popular"].n_candidates).all()
-    kinds = {*other_kinds.PREDICTORS, *(f"{model}, another seed" for model in TWIN_MODELS)}
+    kinds = {*other_kinds.PREDICTORS}
+    kinds |= {f"{model}, {part}" for model in TWIN_MODELS for part in TWIN_MODELS[model]}
     for path in benchmark.BUNDLE.glob("*.npz"):
         assert not kinds & benchmark.ranks(path.stem).keys()
     assert set(benchmark.every()) <= {path.stem for path in benchmark.BUNDLE.glob("*.npz")}
@@ -167,17 +168,28 @@ def test_bundled_ranks_are_of_the_benchmarks_users_and_kept_apart():
 
 
 @pytest.mark.parametrize("name", TWIN_DATA)
-@pytest.mark.parametrize("model", TWIN_MODELS)
-def test_a_twin_is_the_benchmarks_model_from_another_seed(name, model):
+def test_a_twin_is_the_benchmarks_model_with_one_setting_changed(name):
     ranks, facts = benchmark.ranks(name, TWINS), benchmark.facts(name, TWINS)["recommenders"]
-    first, second = ranks[model], ranks[f"{model}, another seed"]
-    assert benchmark.moved(first, benchmark.ranks(name)[model]) == 0
-    tuned = benchmark.facts(name)["recommenders"][model]["settings"]
-    assert facts[model]["settings"] == {**tuned, "seed": 12}
-    assert facts[f"{model}, another seed"]["settings"] == {**tuned, "seed": 13}
-    # Many users' ranks differ, but the metric by no more than four standard errors.
-    assert benchmark.moved(first, second) > first.n_better.size / 6
-    difference = first.evaluate("ndcg@10") - second.evaluate("ndcg@10")
-    assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(difference.size)
-    mean = (first.evaluate("ndcg@10").mean() + second.evaluate("ndcg@10").mean()) / 2
-    assert abs(difference.mean()) < 0.2 * mean
+    tuned = benchmark.facts(name)["recommenders"]
+    for label, versions in ranks.items():
+        model, _, version = label.partition(", ")
+        changed = facts[label]["settings"].items() - tuned[model]["settings"].items()
+        if version:
+            assert len(changed) == 1
+            assert benchmark.moved(ranks[model], versions) > 0
+        else:
+            # Trained on another processor, the models are as good as the same.
+            assert not changed
+            both = np.log([part.n_better + 1 for part in (versions, benchmark.ranks(name)[model])])
+            assert np.corrcoef(both)[0, 1] > 0.95
+
+
+def test_twins_are_many_and_mostly_of_nearly_equal_metrics():
+    gaps = []
+    for name in TWIN_DATA:
+        values = {k: r.evaluate("ndcg@10").mean() for k, r in benchmark.ranks(name, TWINS).items()}
+        for label, value in values.items():
+            if "," in label:
+                gaps.append(abs(np.log(value / values[label.partition(",")[0]])))
+    assert len(gaps) == 50
+    assert np.median(gaps) < 0.05

@@ -13,6 +13,7 @@ from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark, sources
 from sampled_book.experiments import evidence
 from sampled_book.experiments import track_record as evaluations
+from sampled_book.experiments.learned_prior import FAMILY_OF
 from sampled_metrics import learned_prior
 from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -64,7 +65,7 @@ def test_evaluations_are_drawn_again_as_they_are_kept(tables):
     columns = ["exact", "estimate", "error", "first"]
     for table, kept, names, compared in (
         (drawn[0], tables[0], ["recommender"], columns),
-        (drawn[1], tables[1], ["first", "second"], ["error", "correlation"]),
+        (drawn[1], tables[1], ["first", "second"], ["error", "likeness"]),
     ):
         both = table[table["metric"] == "ndcg@10"].merge(
             kept, on=[*keys, *names], suffixes=("", "_kept")
@@ -118,7 +119,7 @@ def drawn_pairs(number: int, n_sources: int) -> pd.DataFrame:
     error = rng.uniform(0.05, 0.3, number)
     lead, off = rng.normal(0.0, 0.4, number), error * rng.normal(size=number)
     source = np.arange(number) % n_sources
-    strengths = track_record.strength(np.abs(lead + off), error)
+    strengths = track_record.strength(np.abs(lead + off), error, 0.0, False)
     right = lead * (lead + off) > 0
     return pd.DataFrame({"data": source, "group": source, "strength": strengths, "right": right})
 
@@ -131,11 +132,26 @@ def test_scores_and_strengths_by_hand():
     )  # fmt: skip
     expected = [np.log(2) / np.hypot(0.3, 0.1), np.log(0.05 * 500) / np.hypot(0.4, 0.1)]
     assert evaluations.scores(table) == pytest.approx(expected)
-    both = {"first": ["B"], "second": ["A"], "error": 0.2, "group": "g"}
+    both = {"first": ["B"], "second": ["A"], "error": 0.2, "group": "g", "likeness": 0.75}
     differences = pd.DataFrame(rows | both)
     (pair,) = evaluations.pairs_of(table, differences).itertuples()
-    assert pair.strength == pytest.approx(np.log(4) / np.hypot(0.2, 0.01))
+    assert pair.strength == pytest.approx(0.5 * np.log(4) / np.hypot(0.2, 0.01))
     assert pair.right
+    assert not pair.sequential
+    named = {"A": "GRU4Rec"}
+    table["recommender"], differences["second"] = table["recommender"].replace(named), "GRU4Rec"
+    (between,) = evaluations.pairs_of(table, differences).itertuples()
+    assert between.strength == pytest.approx(0.4 * pair.strength)
+    assert between.sequential
+
+
+def test_likenesses_are_correlations_of_exact_shares():
+    rng, numbers = np.random.default_rng(3), np.resize([20, 50], 60_000)
+    exact = rng.integers(0, 1_000, (3, numbers.size))
+    exact[2] = np.where(rng.random(numbers.size) < 0.8, exact[0], exact[2])
+    shares = rng.hypergeometric(exact, 1_000 - exact, numbers) / numbers
+    found = evaluations.likenesses(shares, numbers, np.full(numbers.size, 1_001))
+    np.testing.assert_allclose(found, [[1, 0, 0.8], [0, 1, 0], [0.8, 0, 1]], atol=0.03)
 
 
 def test_the_least_sure_strength_by_hand():
@@ -209,7 +225,7 @@ def test_the_page_states_the_shares_that_are_counted(left_out):
     assert set(by_theorem.groupby(["metric", "m", "draw"]).size()) == {311}
     assert "311 pairs" in text
     right = by_theorem["right"].dropna()
-    assert f"All {right.size} verdicts of the theorem were right" in text
+    assert f"All {right.size} verdicts by a theorem were right" in text
     assert right.all()
 
 
@@ -220,3 +236,21 @@ def test_pages_that_quote_the_benchmark_quote_the_present_one():
     )
     assert f"on a benchmark of {track_record.benchmark()})" in start
     assert f"on {track_record.benchmark()}." in decide
+
+
+def test_decide_has_the_verdicts_on_models_that_read_sequences(tables):
+    own, pairs = (t[t["up_to"] == 100] for t in evaluations.of_metric(*tables, "ndcg@10"))
+    verdicts = pd.concat(
+        pairs[(pairs["group"] == group) & (pairs["strength"] >= evaluations.decided(rest))]
+        for group in own["group"].unique()
+        for rest in [pairs[pairs["group"] != group]]
+    )
+    sequential = [name for name, family in FAMILY_OF.items() if family == "sequential"]
+    is_sequential = verdicts[["first", "second"]].isin(sequential).any(axis=1)
+    wrong = ~verdicts["right"]
+    words = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
+    assert (
+        f"of {is_sequential.sum()} verdicts on NDCG@10 with a sequential model "
+        f"{(wrong & is_sequential).sum()} were wrong (others: {(wrong & ~is_sequential).sum()} of "
+        f"{(~is_sequential).sum():,})"
+    ) in words

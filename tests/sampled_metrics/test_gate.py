@@ -42,12 +42,12 @@ def test_it_says_what_compare_says_of_one_log(toy):
 
 
 def test_the_lead_of_a_track_record_decides_nothing(tmp_path, capsys):
-    """Two versions of one model, of which the record says that the new one is probably better."""
+    """Two models, of which the record says that the new one is probably better."""
     rng, n, m, users = np.random.default_rng(7), 3706, 100, 6000
     ranks = np.clip(np.ceil(np.exp(rng.normal(5.0, 1.7, users))).astype(int), 1, n)
     old, new = (
         pd.DataFrame({"user": range(users), "rank": 1 + rng.hypergeometric(r - 1, n - r, m)})
-        for r in (ranks, np.maximum(1, np.ceil(ranks * 0.8)).astype(int))
+        for r in (ranks, rng.permutation(np.maximum(1, np.ceil(ranks * 0.8)).astype(int)))
     )
     sizes = {"n_items": n, "n_negatives": m, "replacement": False}
     verdict, comparison = gate(old, new, "ndcg@10", **sizes)

@@ -7,6 +7,7 @@ import pytest
 import sampled_metrics as sm
 from sampled_metrics import _confidence, _printed_ranges
 from sampled_metrics.designs import Request, analysis_of, judging, track_record
+from sampled_metrics.designs.sample import Sample
 from sampled_metrics.designs.track_record import odds, record, typical_range
 from sampled_metrics.evaluation import LEARNED, UNDECIDED
 
@@ -19,11 +20,11 @@ SCOPE = {
 }
 AT_NEGATIVES = {
     "typical": 2.0, "decided": 2.0, "estimates": [0.0, 1.0], "firsts": [0.0, 0.6],
-    "correlation": 1.0, "negatives": [50, 50],
+    "negatives": [50, 50],
 }  # fmt: skip
 FITTED_RECORD = {
     "odds": [[0.0, 0.6, 0.5], [1.0, 0.85, 0.7], [2.0, 0.97, 0.9]],
-    "observed": {"verdicts": 200, "wrong": 3},
+    "observed": {"verdicts": 200, "wrong": 3, "sequential": 40, "wrong_sequential": 1},
     "by_negatives": [{**AT_NEGATIVES, "negatives": [19, 20], "typical": 3.0, "decided": 1.5},
                      AT_NEGATIVES, {**AT_NEGATIVES, "negatives": [99, 100]}],
 }  # fmt: skip
@@ -290,7 +291,9 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
         return
     assert row.verdict == f"{ahead} probably beats {behind}"
     assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
-    assert compared.promises()[-1].endswith(" left out of the calibration, 3 were wrong")
+    assert compared.promises()[-1].endswith(
+        " left out of the calibration, 3 were wrong, of 40 on models that read sequences 1"
+    )
     # A larger confidence leaves the probability, and takes the verdict.
     (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()
     assert stricter.verdict == UNDECIDED
@@ -371,21 +374,68 @@ def test_an_estimate_above_the_benchmark_has_no_typical_range(monkeypatch):
     assert any("the benchmark has 0.0000 to 0.0100" in note for note in found.notes)
 
 
-def test_two_versions_of_one_model_have_no_track_record(monkeypatch):
-    stored = track_record._stored()
-    alike = [{**AT_NEGATIVES, "correlation": 0.8}]
-    metrics = {name: {**one, "by_negatives": alike} for name, one in stored["metrics"].items()}
-    monkeypatch.setattr(track_record, "_stored", lambda: {**stored, "metrics": metrics})
-    rows = rows_of(users=1_000)
+def shares_log(likeness: float, negatives: list[int], replacement: bool, users: int = 40_000):
+    """Two recommenders with exact ranks of a known correlation, among 1,001 candidates."""
+    rng = np.random.default_rng(11)
+    uniform = rng.random((3, users))
+    is_copied = rng.random(users) < likeness  # then the correlation is the share of copies
+    exact = np.round([uniform[0] * 999, np.where(is_copied, uniform[0], uniform[1]) * 999])
+    numbers = np.resize(negatives, users)
+    parts = []
+    for name, above in zip(("A", "B"), exact.astype(int), strict=True):
+        drawn = rng.binomial(numbers, above / 1_000) if replacement else None
+        if drawn is None:
+            drawn = rng.hypergeometric(above, 1_000 - above, numbers)
+        columns = {"n_better": drawn, "n_negatives": numbers, "recommender": name}
+        parts.append(pd.DataFrame({"user": np.arange(users)} | columns))
+    rows = pd.concat(parts).assign(n_items=1_001, n_tied=0)
+    return sm.read_log(rows, replacement=replacement)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("negatives", [[5], [20, 300]])
+@pytest.mark.parametrize("likeness", [0.3, 0.9])
+def test_the_likeness_is_the_correlation_of_exact_ranks(likeness, negatives, replacement):
+    sample = Sample(shares_log(likeness, negatives, replacement))
+    assert sample.likeness("A", "B") == pytest.approx(likeness, abs=0.02)
+
+
+def test_a_constant_recommender_is_like_no_other():
+    rows = shares_log(0.5, [20], False, 500).frame.assign(n_items=1_001)
+    rows.loc[rows["recommender"] == "B", "n_better"] = 3
+    assert np.isnan(Sample(sm.read_log(rows, replacement=False)).likeness("A", "B"))
+
+
+def test_a_lead_counts_less_over_a_version_of_the_model_and_between_families():
+    plain = track_record.strength(0.3, 0.1, 0.0, False)
+    assert plain == pytest.approx(0.3 / np.hypot(0.1, 0.01))
+    assert track_record.strength(0.3, 0.1, 0.75, False) == pytest.approx(plain / 2)
+    assert track_record.strength(0.3, 0.1, 0.75, True) == pytest.approx(0.2 * plain)
+    assert track_record.strength(0.3, 0.1, np.nan, False) == plain
+    assert track_record.strength(0.3, 0.1, 1.1, False) == 0
+
+
+def test_two_versions_of_one_model_get_no_verdict(monkeypatch):
+    rng, rows = np.random.default_rng(5), rows_of(users=1_000)
     copy = rows[rows["recommender"] == "A"].copy()
-    is_changed = np.random.default_rng(5).random(len(copy)) < 0.05  # a jittered copy of A
+    is_changed = rng.random(len(copy)) < 0.05  # a jittered copy of A
     copy.loc[is_changed, "rank"] = np.minimum(copy.loc[is_changed, "rank"] + 1, 51)
-    both = pd.concat([rows, copy.assign(recommender="A2")])
-    compared = sm.compare(read(both), "ndcg@10")
-    probability = compared.frame.set_index(["first", "second"])["probability"]
-    assert np.isnan(probability["A", "A2"])
-    assert probability["A", "B"] > 0.5
-    assert any("as of two versions of one model" in note for note in compared.notes)
+    log = read(pd.concat([rows, copy.assign(recommender="A2")]))
+    seen = []
+    strength = track_record.strength
+    monkeypatch.setattr(
+        track_record, "strength", lambda *values: seen.append(values) or strength(*values)
+    )
+    sm.compare(log, "ndcg@10")
+    assert [likeness > 0.95 for *_, likeness, _ in seen] == [False, True, False]
+    assert not any(is_between for *_, is_between in seen)
+    seen.clear()
+    sm.compare(log, "ndcg@10", family={"A": "sequential"})
+    assert [bool(is_between) for *_, is_between in seen] == [True, True, False]
+    seen.clear()
+    named = log.frame.replace({"recommender": {"A": "SASRec"}})
+    sm.compare(sm.read_log(named, replacement=False), "ndcg@10")
+    assert sorted(bool(is_between) for *_, is_between in seen) == [False, True, True]
 
 
 def test_catalogues_of_unlike_sizes_have_no_track_record():

@@ -146,7 +146,7 @@ def stretch_tables(table: Frame) -> tuple[Frame, Frame]:
     against that of the stretched rank, and the range of relative errors of the latter.
 
     >>> [part.loc["Recall@10", "m = 100"] for part in stretch_tables(stretch.bundled())]
-    ['26.2% → 1.0%', '−4.2% to +2.2%']
+    ['26.1% → 1.0%', '−4.2% to +2.2%']
     """
     found = stretch.summary(table)
     shares = found["exact"].map("{:.1%}".format) + " → " + found["stretched"].map("{:.1%}".format)

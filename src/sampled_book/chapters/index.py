@@ -51,7 +51,7 @@ def depth_texts(
     '67.8, 57.5 and 55.4'
     """
     n_items = float(next(iter(intervals.values())).n_candidates.mean())
-    depth, _ = recall_depth(metric("recall@10"), n_items, m) or (0, 0.0)
+    depth = recall_depth(metric("recall@10"), n_items, m)
     deep = [100 * float(each.evaluate(f"recall@{depth}").mean()) for each in intervals.values()]
     found = {"items": f"{n_items:,.0f}", "depth": f"{depth}"}
     for key, values in (("sampled", expected.loc[m, [*intervals]]), ("deep", deep)):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from sampled_metrics import metric
+from sampled_metrics._validate import FloatArray
 
 from ..data import sources
 from ..display import figures
@@ -96,6 +99,68 @@ def kinds_table(rows: Frame) -> Frame:
         row |= {"Verdicts": len(verdicts), "Wrong": int((~verdicts["right"]).sum())}
         table.append(row | {"Right, undecided": undecided["right"].mean()})
     return pd.DataFrame(table)
+
+
+def wrong_verdicts(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
+    """What may be said of the verdicts given, by a threshold that other sources chose.
+
+    Every fourth source chooses the threshold. `called` and `wrong` are means over the others, and
+    `at_most` is the share of wrong ones among the verdicts that 95% confidence allows.
+    """
+    (estimates, differences), rows = map(track_record.bundled, track_record.KINDS), []
+    for name in metric_names:
+        _, pairs = track_record.of_metric(estimates, differences, name)
+        pairs = pairs[pairs["up_to"] == n_negatives]
+        chooses = pairs["group"].isin(sorted(set(pairs["group"]))[::4])
+        least, rest = track_record.least_sure(pairs[chooses]), pairs[~chooses]
+        called = rest["strength"] >= least
+        counted = rest.assign(called=called, wrong=called & ~rest["right"])
+        by_data = counted.groupby(["group", "data"])[["called", "wrong"]].mean()
+        shares = by_data.groupby("group").mean()
+        row: dict[str, Any] = {"metric": metric(name).label, "sources": len(shares)}
+        of_all, wrong = shares["called"].to_numpy(), shares["wrong"].to_numpy()
+        row |= {"called": of_all.mean(), "wrong": wrong.mean() / of_all.mean()}
+        rows.append(row | {"at_most": conformal.wrong_at_most(wrong, of_all, 0.95)})
+    return pd.DataFrame(rows)
+
+
+def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, FloatArray]:
+    """Scores in order of arrival: one random recommender of each source, and then other kinds.
+
+    `rows` are those of :func:`~judged_kinds.bundled`, whose recommenders come one by one.
+    """
+    estimates, differences = map(track_record.bundled, track_record.KINDS)
+    estimates, _ = track_record.of_metric(estimates, differences, metric_name)
+    estimates = estimates[estimates["up_to"] == n_negatives]
+    estimates = estimates.assign(score=track_record.scores(estimates))
+    by_model = estimates.groupby(["group", "data", "recommender"])["score"].mean().reset_index()
+    rng = np.random.default_rng(1)
+    shuffled = by_model.iloc[rng.permutation(len(by_model))].drop_duplicates("group")
+    streams = {"the benchmark's sources": shuffled["score"].to_numpy()}
+    own = rows[(rows["what"] == "range") & (rows["metric"] == metric_name)]
+    for kind, name in (("neural", "then Mult-VAE"), ("ratings", "then predictors of ratings")):
+        others = own[own["kind"] == kind].groupby(["data", "first"])["score"].mean().to_numpy()
+        streams[name] = np.concatenate([shuffled["score"], rng.permutation(others)])
+    return streams
+
+
+def plot_evidence(streams: dict[str, FloatArray]) -> Figure:
+    """The evidence against a random order after each arrival."""
+    figure, axes = figures.panels(height=3.2)
+    colors, styles = ("#5b5b5b", "#0b3c6f", "#d1581a"), ("-", "--", "-")
+    evidence = {
+        name: conformal.martingale(scores, np.random.default_rng(2))
+        for name, scores in streams.items()
+    }
+    base = min(map(len, evidence.values()))
+    for (name, values), color, style in zip(evidence.items(), colors, styles, strict=True):
+        first = 0 if len(values) == base else base - 1
+        places = range(first + 1, len(values) + 1)
+        axes.plot(places, values[first:], style, color=color, label=name)
+    axes.axhline(20.0, color="#999999", linestyle=":", linewidth=1)
+    axes.set(yscale="log", xlabel="arrivals", ylabel="evidence against a random order")
+    axes.legend()
+    return figure
 
 
 def simulated() -> Frame:

@@ -127,12 +127,14 @@ def _factors(model: Any, data: Sequences) -> Scores:
     return lambda block_users: users[block_users] @ items.T
 
 
-def als(data: Sequences, alpha: float, regularization: float, seed: int = SEED) -> Scores:
-    """Alternating least squares on implicit feedback (Hu et al., 2008), 64 factors, by implicit."""
+def als(
+    data: Sequences, alpha: float, regularization: float, seed: int = SEED, factors: int = 64
+) -> Scores:
+    """Alternating least squares on implicit feedback (Hu et al., 2008), by implicit."""
     from implicit.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(
-        factors=64,
+        factors=factors,
         alpha=alpha,
         regularization=regularization,
         iterations=15,
@@ -142,7 +144,7 @@ def als(data: Sequences, alpha: float, regularization: float, seed: int = SEED) 
     return _factors(model, data)
 
 
-def bpr(data: Sequences, regularization: float, seed: int = SEED) -> Scores:
+def bpr(data: Sequences, regularization: float, seed: int = SEED, iterations: int = 60) -> Scores:
     """Bayesian personalised ranking (Rendle et al., 2009), 64 factors, by implicit."""
     from implicit.bpr import BayesianPersonalizedRanking
 
@@ -150,7 +152,7 @@ def bpr(data: Sequences, regularization: float, seed: int = SEED) -> Scores:
         factors=64,
         learning_rate=0.05,
         regularization=regularization,
-        iterations=60,
+        iterations=iterations,
         num_threads=1,
         random_state=seed,
     )

@@ -2,10 +2,10 @@
 
 ``python -m sampled_book.data.neural`` computes rank intervals of the same users, candidates and
 order as :mod:`~sampled_book.data.benchmark`; ``benchmark.ranks(name, BUNDLE)`` reads them.
-:mod:`~sampled_book.data.sasrec` is SASRec. RecBole gives Mult-VAE's layers, initial weights, loss
-and scores; the loop that trains it is ours: Adam on one thread, from one seed. Bundled ranks of
-SASRec whose `versions` name RecBole are of an earlier training by RecBole, and are kept because its
-validation NDCG@10 was higher.
+:mod:`~sampled_book.data.sasrec` is SASRec and GRU4Rec. RecBole gives Mult-VAE's layers, initial
+weights, loss and scores; the loop that trains it is ours: Adam on one thread, from one seed.
+Bundled ranks of SASRec whose `versions` name RecBole are of an earlier training by RecBole, and are
+kept because its validation NDCG@10 was higher.
 
 Mult-VAE learns from all but the last two items of each user. After each round, of whole epochs and
 at least `ROUND` steps, it ranks the validation items as the benchmark's tuning does. It stops once
@@ -45,12 +45,13 @@ ROUND, PATIENCE = 50, 10
 #: Processor time of a model, in minutes.
 MINUTES = 5.0
 LIBRARIES = ("numpy", "scipy", "torch")
-#: Data sets in order of time with at most 300,000 interactions, the smaller first.
+#: Data sets in order of time: those with at most 300,000 interactions, the smaller first, then
+#: one of each other source.
 DATA = (
     *("amazon_digitalmusic", "brightkite", "lastfm", "foursquare_nyc", "amazon_office"),
     *("retailrocket", "amazon_grocery", "ml-100k", "ml_latest_small", "delicious_tags"),
     *("tmall_sessions", "amazon_hin", "beauty", "amazon18_instruments", "amazon_videogames"),
-    *("tags_math_sx", "gowalla", "sports"),
+    *("tags_math_sx", "gowalla", "sports", "taobao", "yelp", "nowplaying"),
 )
 #: What each model is given, Mult-VAE by RecBole's names; all else is RecBole's default.
 SETTINGS: dict[str, dict[str, float]] = {
@@ -65,6 +66,19 @@ SETTINGS: dict[str, dict[str, float]] = {
         "full_softmax_items": 1_600,
         "negatives": 768,
         "dense_items": 16_000,  # above, the items' vectors learn by sparse Adam
+        "sparse_learning_rate": 0.01,
+        "last_epochs": 2,
+    },
+    "GRU4Rec": {
+        "width": 64,
+        "recurrent": 1,
+        "length": 50,
+        "dropout": 0.3,
+        "tokens": 800,
+        "learning_rate": 0.002,
+        "full_softmax_items": 1_600,
+        "negatives": 768,
+        "dense_items": 16_000,
         "sparse_learning_rate": 0.01,
         "last_epochs": 2,
     },
@@ -271,16 +285,20 @@ def learn(data: Sequences, **settings: float) -> Trained:
     return Trained(_scores(model, data), {"training": facts, "versions": versions})
 
 
-def _learn_sasrec(data: Sequences, **settings: float) -> Scores:
-    from .sasrec import learn as learn_sasrec  # with PyTorch, which not all environments have
+def _learn_sequential(data: Sequences, **settings: float) -> Scores:
+    from .sasrec import learn as learn_in_order  # with PyTorch, which not all environments have
 
-    return learn_sasrec(data, **settings)
+    return learn_in_order(data, **settings)
 
 
 #: Models as recommenders of the benchmark, each with one value of every setting.
 ENTRIES = {
     name: Entry(learner, {key: (value,) for key, value in SETTINGS[name].items()}, 0.0, by_time)
-    for name, learner, by_time in (("SASRec", _learn_sasrec, True), ("MultiVAE", learn, False))
+    for name, learner, by_time in (
+        ("SASRec", _learn_sequential, True),
+        ("GRU4Rec", _learn_sequential, True),
+        ("MultiVAE", learn, False),
+    )
 }
 
 

@@ -3,8 +3,9 @@
 *Rating predictors* are fitted to ratings and rank all items by the rating that they predict. They
 learn all ratings but the last of each user in time. PersMean, Item-Item and FunkSVD are those of
 :mod:`~sampled_book.data._lenskit`; a fourth, PersMean with damped means, is added, because without
-damping a film with one rating of 5 comes first. *Near-twins* are BPR and ALS with the settings that
-the benchmark chose, each learnt twice, from two seeds.
+damping a film with one rating of 5 comes first. *Near-twins* are BPR, ALS and RP3beta with the
+settings that the benchmark chose, beside versions that differ little: another seed, one epoch more,
+half the factors, a neighbouring setting.
 
 ``python -m sampled_book.data.other_kinds`` ranks both as :mod:`~sampled_book.data.benchmark` ranks
 its recommenders. On a data set of the benchmark, test items, candidates and the order of users are
@@ -41,10 +42,18 @@ PREDICTORS = ("PersMean", "PersMean, damped", "Item-Item", "FunkSVD")
 #: Predictors without a seed, whose ranks ``--check`` computes again.
 CHECKED = ("PersMean", "PersMean, damped")
 #: The benchmark's data sets with near-twins, each from another source.
-TWIN_DATA = ("ml-100k", "filmtrust", "foursquare_nyc", "mafengwo")
-TWIN_MODELS = ("BPR", "ALS")
-#: What a twin's name adds to its model's, and its seed; the first is the benchmark's.
-TWIN_SEEDS = {"": SEED, ", another seed": SEED + 1}
+TWIN_DATA = (
+    *("camra2011", "facebook_books", "filmtrust", "flixster_monti", "foursquare_nyc", "kuairec"),
+    *("lastfm_hetrec", "mafengwo", "ml-100k", "yahoo_movies"),
+)
+#: Models that are compared with versions of themselves, and what a version adds to a setting.
+TWIN_MODELS: Mapping[str, Mapping[str, tuple[str, float]]] = {
+    "BPR": {"another seed": ("seed", 1), "one epoch more": ("iterations", 1)},
+    "ALS": {"another seed": ("seed", 1), "half the factors": ("factors", -32)},
+    "RP3beta": {"alpha higher by .05": ("alpha", 0.05)},
+}
+#: Settings that the benchmark does not tune.
+FIXED = {"seed": SEED, "iterations": 60, "factors": 64}
 #: Each recommender by name, and its settings.
 Entries = Mapping[str, tuple[Entry, Mapping[str, Any]]]
 
@@ -119,15 +128,17 @@ def predictors(
 def twins(name: str) -> Entries:
     """The twins of a data set, with the settings that the benchmark chose for it."""
     tuned = benchmark.facts(name)["recommenders"]
-    entries = {}
-    for model in TWIN_MODELS:
-        for suffix, seed in TWIN_SEEDS.items():
-            settings = {**tuned[model]["settings"], "seed": seed}
-            entry = RECOMMENDERS[model]
-            entries[model + suffix] = (
-                replace(entry, learn=partial(entry.learn, **settings)),
-                settings,
-            )
+    entries: dict[str, tuple[Entry, Mapping[str, Any]]] = {}
+    for model, versions in TWIN_MODELS.items():
+        entry, settings = RECOMMENDERS[model], tuned[model]["settings"]
+        changes: dict[str, dict[str, float]] = {
+            f"{model}, {version}": {setting: (FIXED | settings)[setting] + step}
+            for version, (setting, step) in versions.items()
+        }
+        changes[model] = {}
+        for label, changed in sorted(changes.items()):
+            learn = partial(entry.learn, **{**settings, **changed})
+            entries[label] = (replace(entry, learn=learn), {**settings, **changed})
     return entries
 
 

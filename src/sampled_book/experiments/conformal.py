@@ -85,6 +85,55 @@ def threshold_over_groups(
     return float(allowed_thresholds[-1]) if allowed_thresholds.size else np.inf
 
 
+def wrong_at_most(wrong: FloatArray, called: FloatArray, confidence: float) -> float:
+    """The least share b for which "of the pairs called, at most b are wrong" is shown; or 1.
+
+    `wrong` and `called` are shares of a group's pairs, of independent groups, by a threshold that
+    none of them chose. If more were wrong, then bets against g = wrong - b called would lose on
+    average: the mean over stakes s in (1/2, 1) of the product of 1 - s g has an expectation of at
+    most 1, so it reaches 1 / (1 - confidence) with a probability of at most 1 - confidence.
+
+    >>> called = np.full(24, 0.7)
+    >>> round(wrong_at_most(np.zeros(24), called, 0.95), 2)
+    0.24
+    """
+    stakes = 0.5 + (np.arange(100) + 0.5) / 200
+
+    def has_evidence(share: float) -> bool:
+        gains = 1.0 - stakes[:, np.newaxis] * (wrong - share * called)
+        return bool(np.prod(gains, axis=1).mean() >= 1.0 / (1.0 - confidence))
+
+    if not has_evidence(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if has_evidence(middle) else (middle, high)
+    return high
+
+
+def martingale(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """The evidence after each score that these do not come in a random order (vovk2003).
+
+    Each score has a p-value from its place among those so far, ties broken at random. The evidence
+    is what a bettor owns who bets on small p-values: the mean over e in (0, 1) of the product of
+    e p^(e - 1). If any order is equally likely, it ever reaches 20 with a probability of at most
+    5%, by Ville's inequality.
+
+    >>> rng = np.random.default_rng(1)
+    >>> bool(martingale(np.arange(20.0), rng)[-1] > 20 > martingale(-np.arange(20.0), rng).max())
+    True
+    """
+    exponents = (np.arange(100) + 0.5) / 100
+    p_values = []
+    for number in range(1, len(scores) + 1):
+        known, last = scores[:number], scores[number - 1]
+        larger, equal = np.count_nonzero(known > last), np.count_nonzero(known == last)
+        p_values.append((larger + rng.random() * equal) / number)
+    gains = np.log(exponents) + (exponents - 1.0) * np.log(p_values)[:, np.newaxis]
+    return np.asarray(np.exp(np.cumsum(gains, axis=0)).mean(axis=1))
+
+
 def simulated(
     n_groups: int,
     n_evaluations: int,

@@ -1,7 +1,7 @@
 """What the library's track record says of kinds of recommenders that it was not calibrated on.
 
 Their exact ranks are in folders beside the benchmark's: a neural recommender, predictors of
-ratings, and near-twins (one model from two seeds). Each evaluation has one such recommender and
+ratings, and near-twins (versions of one model). Each evaluation has one such recommender and
 others of the same data set; near-twins are compared with each other.
 ``python -m sampled_book.experiments.judged_kinds`` judges them.
 """
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sampled_metrics import metric
-from sampled_metrics.designs import Request, analysis_of
+from sampled_metrics.designs import Request, analysis_of, track_record
 from sampled_metrics.designs.values import LEARNED
 from sampled_metrics.log.compact import Log
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -46,9 +46,11 @@ def evaluations(kind: str, folder: Path) -> Iterator[Evaluation]:
     for path in sorted((folder / kind).glob("*.npz")):
         name = path.stem
         special = {
-            key: part for key, part in benchmark.ranks(name, folder / kind).items() if key != NEURAL
+            key: part
+            for key, part in benchmark.ranks(name, folder / kind).items()
+            if key not in NEURAL
         }
-        if not special:  # SASRec alone, which is in the record
+        if not special:  # only those that are in the record
             continue
         known = ranks_of(name, folder) if kind == "neural" else {}
         ranks = {key: part for key, part in known.items() if key != FLOOR} | special
@@ -66,15 +68,14 @@ def others_of(one: str, names: Sequence[str], rng: np.random.Generator) -> list[
 
 
 def twins(ranks: Mapping[str, RankIntervals]) -> list[list[str]]:
-    """Recommenders whose names agree up to a comma."""
-    pairs: dict[str, list[str]] = {}
-    for name in ranks:
-        pairs.setdefault(name.partition(",")[0], []).append(name)
-    return list(pairs.values())
+    """Each version of a model, whose name has a comma, beside the model."""
+    return [[name.partition(",")[0], name] for name in ranks if "," in name]
 
 
 def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> list[dict[str, Any]]:
     """What the record says of a log: a row for each range, and for each pair with a special one.
+
+    `score` is how many scales of its error an exact value is from its estimate, as logarithms.
 
     `said`: whether there is a range, or a verdict; `right`: whether it holds, or the order of the
     estimates is right. `known`: whether the pair is in the record's scope.
@@ -92,7 +93,10 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
             low, high = analysis._typical(parsed, record, key, mean, [])
             said = bool(np.isfinite(low))
             names = {"metric": name, "what": "range", "first": key, "second": ""}
-            rows.append(names | {"known": said, "said": said, "right": low <= exact[key] <= high})
+            error = float(track_record.spread(mean.error / mean.value))
+            score = abs(np.log(max(exact[key], 1.0 / mean.users) / mean.value)) / error
+            judged_range = {"known": said, "said": said, "right": low <= exact[key] <= high}
+            rows.append(names | judged_range | {"score": score})
         for first, second in paired.differences:
             if exact[first] == exact[second] or not {first, second} & special:
                 continue
@@ -101,7 +105,7 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
             names = {"metric": name, "what": "pair", "first": first, "second": second}
             known, said = bool(np.isfinite(strength)), strength >= record.decided
             is_right = lead * (exact[first] - exact[second]) > 0
-            rows.append(names | {"known": known, "said": said, "right": is_right})
+            rows.append(names | {"known": known, "said": said, "right": is_right, "score": np.nan})
     return rows
 
 

@@ -35,10 +35,11 @@ LIBRARY, FILE = Path(learned_prior.__file__).parent / "data", "learned_prior.jso
 FAMILY_OF = {
     "Markov chain": "sequential",
     "SASRec": "sequential",
+    "GRU4Rec": "sequential",
     "Popular": "popularity",
 }
-#: The neural one among them.
-NEURAL = "SASRec"
+#: The neural ones among them.
+NEURAL = ("SASRec", "GRU4Rec")
 #: The source of the log that comes with the library.
 BUNDLED = "movielens"
 #: Digits that are stored.
@@ -182,7 +183,7 @@ def ranks_of(name: str, folder: Path = benchmark.BUNDLE) -> dict[str, RankInterv
     ranks = dict(benchmark.ranks(name, folder))
     if (folder / "neural" / f"{name}.npz").exists():
         neural = benchmark.ranks(name, folder / "neural")
-        ranks |= {NEURAL: neural[NEURAL]} if NEURAL in neural else {}
+        ranks |= {name: neural[name] for name in NEURAL if name in neural}
     return ranks
 
 

@@ -171,7 +171,7 @@ def compared(
 
     Families are stated. The exact value is that of the log's own users. `first` is the share of
     users without a negative above. Errors, and those of differences, are of logarithms;
-    `correlation` is that of the users' reported values of two recommenders.
+    `likeness` is the library's of two recommenders.
     """
     better = dict(zip(ranks, sampled_above(ranks, negatives, replacement, rng), strict=True))
     sizes = next(iter(ranks.values())).n_candidates
@@ -179,11 +179,12 @@ def compared(
     counts = counts_of(better, negatives, sizes, replacement)
     fit = learned_prior.fit(counts, prior.of(families))
     estimates, differences = [], []
+    shares = np.array([above / negatives for above in better.values()])
+    alike = likenesses(shares, negatives, None if replacement else sizes)
     for name in METRICS:
         parsed = metric(name)
         logarithms, covariance = fit.logarithms(parsed)
         errors = np.sqrt(np.diag(covariance))
-        reported = [parsed.term(above + 1, n_items=negatives + 1) for above in better.values()]
         for (recommender, above), log_estimate, error in zip(
             better.items(), logarithms, errors, strict=True
         ):
@@ -197,22 +198,29 @@ def compared(
                     name,
                     *(list(better)[k] for k in (i, j)),
                     np.sqrt(variance),
-                    correlation(reported[i], reported[j]),
+                    alike[i, j],
                 )
             )
     return (
         pd.DataFrame(
             estimates, columns=["metric", "recommender", "exact", "estimate", "error", "first"]
         ),
-        pd.DataFrame(differences, columns=["metric", "first", "second", "error", "correlation"]),
+        pd.DataFrame(differences, columns=["metric", "first", "second", "error", "likeness"]),
     )
 
 
-def correlation(first: FloatArray, second: FloatArray) -> float:
-    """Of the values of the same users; missing if a recommender has one value for all."""
-    deviations = [values - values.mean() for values in (first, second)]
-    norms = [float(np.linalg.norm(part)) for part in deviations]
-    return float(deviations[0] @ deviations[1] / norms[0] / norms[1]) if all(norms) else np.nan
+def likenesses(shares: FloatArray, negatives: IntArray, sizes: IntArray | None) -> FloatArray:
+    """Correlations of users' exact ranks, from their shares of negatives above, (k, users).
+
+    The variance of sampling is taken out; it is that of draws with replacement without `sizes`.
+    Missing where nothing is left.
+    """
+    left = 1.0 if sizes is None else 1.0 - negatives / (sizes - 1)
+    noise = (left * shares * (1.0 - shares) / (negatives - 1)).mean(axis=1)
+    covariance = np.cov(shares) - np.diag(noise)
+    variances = np.diag(covariance)
+    scale = np.sqrt(np.where(variances > 0, variances, np.nan))
+    return np.asarray(covariance / scale / scale[:, np.newaxis])
 
 
 def pairs_of(estimates: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
@@ -231,9 +239,11 @@ def pairs_of(estimates: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame
     right = leads * (pairs["exact_first"] - pairs["exact_second"]) > 0
     lead = np.abs(np.log(pairs["estimate_first"] / pairs["estimate_second"]))
     groups = pairs["data"].map(group_by_data()) if "group" not in pairs else pairs["group"]
-    return pairs.assign(
-        group=groups, strength=track_record.strength(lead, pairs["error"]), right=right
-    )
+    reads_sequences = [pairs[side].map(FAMILY_OF).eq("sequential") for side in ("first", "second")]
+    is_between = reads_sequences[0] != reads_sequences[1]
+    strength = track_record.strength(lead, pairs["error"], pairs["likeness"], is_between)
+    is_sequential = reads_sequences[0] | reads_sequences[1]
+    return pairs.assign(group=groups, strength=strength, right=right, sequential=is_sequential)
 
 
 def weights_of(table: pd.DataFrame) -> FloatArray:
@@ -336,7 +346,8 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
 
     A row for each group: `holds`, the share of its typical ranges that hold the exact value;
     `called`, the share of its pairs with a verdict; `wrong`, the wrong ones as a share of all
-    pairs; `verdicts` and `wrong_verdicts`, their numbers; `width`, the median of a range's half
+    pairs; `verdicts` and `wrong_verdicts`, their numbers, and `sequential` and `wrong_sequential`
+    those on pairs with a model that reads sequences; `width`, the median of a range's half
     width on the logarithmic scale; `holds_90` and `width_90` for ranges at 90%.
     """
     estimates, pairs = of_metric(estimates, differences, metric_name)
@@ -356,6 +367,9 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
             wrong, weights = called & ~judged_pairs["right"], weights_of(judged_pairs)
             row |= {"called": float(weights @ called), "wrong": float(weights @ wrong)}
             row |= {"verdicts": int(called.sum()), "wrong_verdicts": int(wrong.sum())}
+            in_order = judged_pairs["sequential"]
+            row |= {"sequential": int(called[in_order].sum())}
+            row |= {"wrong_sequential": int(wrong[in_order].sum())}
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -366,9 +380,12 @@ def decided(pairs: pd.DataFrame) -> float:
 
 
 def observed(groups: pd.DataFrame) -> dict[str, int]:
-    """Verdicts on the groups of :func:`left_out`, and the wrong ones."""
-    verdicts, wrong = groups["verdicts"].sum(), groups["wrong_verdicts"].sum()
-    return {"verdicts": int(verdicts), "wrong": int(wrong)}
+    """Verdicts on the groups of :func:`left_out`, and the wrong ones; those on models that read
+    sequences again.
+    """
+    names = {"verdicts": "verdicts", "wrong": "wrong_verdicts"}
+    names |= {"sequential": "sequential", "wrong_sequential": "wrong_sequential"}
+    return {name: int(groups[column].sum()) for name, column in names.items()}
 
 
 def of_metric(
@@ -443,7 +460,6 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
                 "decided": _up(decided(pairs_at_m)),
                 "estimates": _outwards(part["estimate"], 4),
                 "firsts": _outwards(part["first"], 2),
-                "correlation": _outwards(pairs_at_m["correlation"].dropna(), 2)[1],
             }
             by_negatives.append(entry)
         metrics[name] = {
@@ -463,7 +479,7 @@ def stored(estimates: pd.DataFrame, differences: pd.DataFrame, most_times: float
         "data": sorted({*estimates["data"]}),
         "sources": estimates["group"].nunique(),
         "recommenders": _recommenders(estimates),
-        "neural": _recommenders(estimates[estimates["recommender"] == NEURAL]),
+        "neural": _recommenders(estimates[estimates["recommender"].isin(NEURAL)]),
         "logs": len(estimates[LOG].drop_duplicates()),
         "scope": {key: _outwards(values, 1) for key, values in measured.items()},
         "metrics": metrics,

@@ -34,3 +34,6 @@ DESIGNS: list[type[Analysis]] = [
 def analysis_of(log: Any, request: Request) -> Analysis:
     """The analysis of a log by the first design that takes it."""
     return next(design for design in DESIGNS if design.takes(log))(log, request)
+
+
+AnchoredAnalysis.analysis_of = staticmethod(analysis_of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,12 @@ _FEWER = f"{_UNIFORM} and deeper ranks have fewer users"
 
 
 class AnchoredAnalysis(Analysis):
-    """Bets on the exact values of anchors; those of pairs on their differences."""
+    """Bets on the exact values of anchors; those of pairs on their differences.
+
+    `analysis_of` gives the analysis of the log without its anchors.
+    """
+
+    analysis_of: ClassVar[staticmethod[[Log, Request], Analysis]]
 
     @classmethod
     def takes(cls, log: Any) -> bool:
@@ -94,13 +99,11 @@ class AnchoredAnalysis(Analysis):
 
     def _contradictions(self) -> list[str]:
         """Notes on ranges from the negatives that are disjoint from the anchors' interval."""
-        from . import analysis_of
-
         log, request = replace(self.log, anchors=None), self.request._replace(population=False)
         if log.shared_negatives or not (request.identification and log.kinds["n_negatives"].all()):
             return []
         try:
-            rows = analysis_of(log, request).estimates(progress=False).frame.to_dict("records")
+            rows = self.analysis_of(log, request).estimates(progress=False).frame.to_dict("records")
         except ValueError as problem:
             return [f"without its anchors this log would be refused: {problem}"]
         notes, error_rate = list[str](), 1.0 - request.confidence

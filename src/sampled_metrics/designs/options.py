@@ -18,7 +18,7 @@ from ..log.compact import Log
 from ..log.query_values import QueryValues, named, query_values
 from ..log.read import read_log
 from ..log.sub_corpus import SubCorpus
-from ..metrics import Metric, recall_depth
+from ..metrics import DEPTH_ERROR, Metric, recall_depth
 from ..metrics import metric as parsed
 from .sample import Sample
 from .values import ESTIMATORS, FITTED, LEARNED, Values
@@ -26,9 +26,10 @@ from .values import ESTIMATORS, FITTED, LEARNED, Values
 if TYPE_CHECKING:
     import pandas as pd
 
+SEQUENTIAL = "sequential"
 #: Names of recommenders by which their family can be guessed.
 _NAMES = {
-    "sequential": re.compile(
+    SEQUENTIAL: re.compile(
         r"(?i).*(sasrec|[bB]ert4rec|gru4rec|caser|fpmc|narm|nextitnet|markov|transrec).*"
     ),
     "popularity": re.compile(r"(?i)(most|top)?[-_ ]?pop(ular|ularity|ular items)?"),
@@ -125,13 +126,22 @@ def families(
             f"{' and '.join(known_families)} have"
         )
     for name in names:
-        for likely, words in _NAMES.items():
-            if not family.get(name) and words.fullmatch(name):
-                notes.append(
-                    f"{shortened(name)} seems to be {likely}, for which estimates are off unless "
-                    f"family says so (--family {shortened(name)}={likely})"
-                )
+        likely = likely_family(name)
+        if likely and not family.get(name):
+            notes.append(
+                f"{shortened(name)} seems to be {likely}, for which estimates are off unless "
+                f"family says so (--family {shortened(name)}={likely})"
+            )
     return [family.get(name, "") for name in names], notes
+
+
+def likely_family(name: str) -> str:
+    """The family that a recommender's name suggests, or "".
+
+    >>> likely_family("SASRec, 2 blocks"), likely_family("Popular music")
+    ('sequential', '')
+    """
+    return next((family for family, words in _NAMES.items() if words.fullmatch(name)), "")
 
 
 def notes_on(values: Values, estimator: str) -> list[str]:
@@ -164,11 +174,10 @@ def notes_on_depth(sample: Sample, metrics: Sequence[Metric]) -> list[str]:
     mean_size = float(np.average(sample.items, weights=counts))
     notes = []
     for metric in metrics:
-        if (measured := recall_depth(metric, mean_size, m)) is not None:
-            depth, error = measured
+        if (depth := recall_depth(metric, mean_size, m)) is not None:
             notes.append(
                 f"reported {metric.name} measures {metric.kind}@{depth} of all items, in "
-                f"expectation to within {error:.0%} on the benchmark"
+                f"expectation to within {DEPTH_ERROR:.0%} on the benchmark"
             )
     return notes
 

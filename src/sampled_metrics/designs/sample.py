@@ -203,6 +203,22 @@ class Sample:
         first = (self.counts[recommender] / (self.tied + 1.0))[self.better == 0]
         return float(first.sum()) / self.users[recommender]
 
+    def likeness(self, first: str, second: str) -> float:
+        """The correlation of users' exact ranks by two recommenders, as shares of the catalogue.
+
+        The noise of sampling is taken out of the variances. Missing if it is all that is seen.
+        """
+        share = (self.better + self.tied / 2.0) / self.negatives
+        left = 1.0 if self.replacement else 1.0 - self.negatives / (self.items - self.relevant)
+        noise = left * share * (1.0 - share) / np.maximum(self.negatives - 1, 1)
+        users, variances = self.users[first], []
+        means = [self.mean({name: share}, users) for name in (first, second)]
+        for name, mean in zip((first, second), means, strict=True):
+            variances.append(mean.error**2 - float(self.counts[name] @ noise) / users**2)
+        difference = self.mean(means[0].minus(means[1]), users).error
+        joint = (means[0].error ** 2 + means[1].error ** 2 - difference**2) / 2.0
+        return float(joint / np.sqrt(np.prod(variances))) if min(variances) > 0 else np.nan
+
     @cached_property
     def ranks_are_ties(self) -> bool:
         """Whether most users of a recommender who are not first have equally many negatives above

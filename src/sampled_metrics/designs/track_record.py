@@ -34,6 +34,9 @@ FIXED_NEGATIVES = "the benchmark has a fixed number of negatives, drawn uniforml
 #: What is added to errors of logarithms, as a root of squares: of estimates, and of differences.
 #: Own errors leave out how far a prior can be wrong, which few logs need for the order of a pair.
 BEYOND_ERROR, BEYOND_DIFFERENCE = 0.1, 0.01
+#: What a lead counts where one of a pair reads sequences and the other does not: estimates of their
+#: difference are wrong more often than of other pairs.
+BETWEEN_FAMILIES = 0.4
 #: How many times more negatives one user may have than another.
 MOST_TIMES_NEGATIVES = 1.15
 
@@ -45,7 +48,7 @@ class Record(NamedTuple):
     range; `decided` the least strength of a verdict. Both are infinite if there is none. `odds`
     lists strengths and, from each of these on, the share of pairs in the order of their estimates,
     averaged over sources, and that of the worst source. `estimates` and `firsts` are the smallest
-    and largest values, `correlation` the largest correlation of users' reported values.
+    and largest values.
     """
 
     typical: float
@@ -53,7 +56,6 @@ class Record(NamedTuple):
     odds: tuple[tuple[float, float, float], ...]
     estimates: tuple[float, float]
     firsts: tuple[float, float]
-    correlation: float
 
 
 def spread(error: Any) -> FloatArray:
@@ -61,9 +63,16 @@ def spread(error: Any) -> FloatArray:
     return np.asarray(np.hypot(error, BEYOND_ERROR))
 
 
-def strength(lead: Any, error: Any) -> FloatArray:
-    """How clearly one recommender leads: a difference of logarithms by the scale of its error."""
-    return np.asarray(lead / np.hypot(error, BEYOND_DIFFERENCE))
+def strength(lead: Any, error: Any, likeness: Any, is_between_families: Any) -> FloatArray:
+    """How clearly one recommender leads: a difference of logarithms by the scale of its error.
+
+    The metrics of two versions of one model hardly differ, whatever a sample says. So a lead counts
+    in proportion to the standard deviation of the users' differences, (1 - likeness)^(1/2); a
+    missing likeness counts as 0.
+    """
+    unlike = 1.0 - np.clip(np.nan_to_num(likeness), 0.0, 1.0)
+    scale = np.sqrt(unlike) * np.where(is_between_families, BETWEEN_FAMILIES, 1.0)
+    return np.asarray(scale * lead / np.hypot(error, BEYOND_DIFFERENCE))
 
 
 @cache
@@ -106,7 +115,8 @@ def verdict_promise(metric: Metric) -> str:
         f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
         "wrong verdict by it, averaged over sources like the benchmark's; undecided pairs count as "
         f"right. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, "
-        f"{observed['wrong']:,} were wrong"
+        f"{observed['wrong']:,} were wrong, of {observed['sequential']:,} on models that read "
+        f"sequences {observed['wrong_sequential']:,}"
     )
 
 
@@ -134,7 +144,6 @@ def record(metric_name: str, n_negatives: int) -> Record:
         tuple(map(tuple, fitted["odds"])),
         ends("estimates"),
         ends("firsts"),
-        largest("correlation"),
     )
 
 
@@ -176,16 +185,6 @@ def beyond(record: Record, first: float, recommender: str, estimate: float) -> s
             f"the estimate for {name} is {estimate:.4f}; the benchmark has {low:.4f} to {high:.4f}"
         )
     return ""
-
-
-def too_alike(record: Record, correlation: float) -> str:
-    """That a pair is more alike than the benchmark's, or ""."""
-    if not correlation > record.correlation:
-        return ""
-    return (
-        f"users' values have a correlation of {correlation:.2f}, as of two versions of one model; "
-        f"the benchmark's pairs have at most {record.correlation:.2f}"
-    )
 
 
 def _missing(sample: Sample, metric: Metric, estimator: str) -> str:

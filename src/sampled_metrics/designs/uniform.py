@@ -373,21 +373,18 @@ class UniformAnalysis(Analysis):
         for name in pair:
             share, value = self.sample.share_first(name), paired.means[name].value
             outside = outside or track_record.beyond(record, share, name, value)
-        if outside or (outside := self._too_alike(pair, paired, record)):
+        if outside:
             names = " and ".join(map(shortened, pair))
             notes.append(f"no track record for {names} on {metric.name}: {outside}")
             return np.nan
         lead = abs(np.log(paired.means[first].value / paired.means[second].value))
-        return float(track_record.strength(lead, self.values.learned_error(metric, first, second)))
-
-    def _too_alike(self, pair: Pair, paired: Paired, record: track_record.Record) -> str:
-        """That users' reported values are more alike than those of the record's pairs, or ""."""
-        first, second = (paired.naive[name] for name in pair)
-        if not first.error * second.error:
-            return ""
-        difference_error = self.sample.mean(first.minus(second), first.users).error
-        joint = first.error**2 + second.error**2 - difference_error**2
-        return track_record.too_alike(record, joint / (2.0 * first.error * second.error))
+        error = self.values.learned_error(metric, first, second)
+        families = dict(zip(self.sample.names, self.values.families, strict=True))
+        reads_sequences = {
+            (families[name] or options.likely_family(name)) == options.SEQUENTIAL for name in pair
+        }
+        likeness = self.sample.likeness(first, second)
+        return float(track_record.strength(lead, error, likeness, len(reads_sequences) == 2))
 
 
 def _distinct(notes: Sequence[str]) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def estimate(
     Examples
     --------
     >>> estimate("bundled", ["recall@10"]).frame["quote"].tolist()
-    ['0.079 (0.049 to 0.115)', '0.091 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
+    ['0.079 (0.049 to 0.115)', '0.092 (0.056 to 0.138)', '0.104 (0.064 to 0.154)']
     """
     request = Request(
         options.checked_metrics(metrics, log),

@@ -32,7 +32,7 @@ from .._files import FORMATS
 from .._validate import as_written, printable
 from ..bounds.assumption import FEWER_USERS
 from ..designs import track_record
-from ..metrics import DEPTH_ERRORS, Metric
+from ..metrics import DEPTH_ERROR, Metric
 from ..metrics import shown as metric
 from ..results import ALL, Audit, Comparison, Estimates, Orders, Plan, Published, Result
 from .paragraphs import paragraphs
@@ -474,12 +474,9 @@ def published_promises(result: Published, metric_name: str | None = None) -> lis
     sizes = "all columns: assuming that each user has n_items candidates, or nearly as many"
     words = []
     if result.frame["depth"].notna().any():
-        errors = " or ".join(
-            f"{error:.0%} (up to {limit:,} negatives)" for limit, error in DEPTH_ERRORS.items()
-        )
         words.append(
             "depth: the published number measures the metric of all items at this cut-off, in "
-            f"expectation to within {errors} on the benchmark"
+            f"expectation to within {DEPTH_ERROR:.0%} on the benchmark"
         )
     if "assumed" not in result.settings:
         return [*words, sizes]
@@ -489,7 +486,7 @@ def published_promises(result: Published, metric_name: str | None = None) -> lis
         "each under the assumption of its column",
         sizes,
         "guess: the value if the true ranks are distributed as evenly as the published numbers "
-        "allow; nothing bounds its error",
+        "allow; all others in the ranges fit as well",
     ]
     if result.frame.filter(like="low").isna().any(axis=None):
         words.append(
