@@ -29,6 +29,7 @@ def link_prediction(
     *,
     filtered: Any = None,
     historical: Any = None,
+    uniform: Any = None,
     block: ArrayLike | None = None,
     n_items: ArrayLike | None = None,
     recommender: str = "recommender",
@@ -48,6 +49,10 @@ def link_prediction(
         True for earlier partners of the source, of which up to half of TGB's lists consist, or
         their number if they are the first ones of each list, as TGB's are. They are not uniform,
         so only the other negatives are used: the log is about nodes that are no earlier partners.
+    uniform : as `historical`, optional
+        True for negatives that were drawn uniformly, or their number if they are the first ones of
+        each list, where the others were drawn in proportion to the degree, as half of DGL-KE's may
+        be. Only the uniform ones are used, since the others say little of the nodes that they miss.
     block : array_like, shape (n_edges,), optional
         A label of the list that edges share, as in a batch: errors and intervals are over lists.
     n_items : int or array_like of int, shape (n_edges,), optional
@@ -97,7 +102,8 @@ def link_prediction(
         raise ValueError(f"y_pred_pos must have shape (n_edges,), got {positives.shape}")
     lists = _negatives(y_pred_neg)
     if isinstance(lists, np.ndarray) and lists.ndim == 1:
-        for name, mask in {"filtered": filtered, "historical": historical}.items():
+        masks = {"filtered": filtered, "historical": historical, "uniform": uniform}
+        for name, mask in masks.items():
             if mask is not None:
                 raise ValueError(f"{name} must be omitted where all edges share their negatives")
         columns, is_shared = _among_shared(positives, lists), positives.size > 1
@@ -106,7 +112,7 @@ def link_prediction(
             raise ValueError(
                 f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        lists, is_left_out = _left_out(lists, filtered, historical)
+        lists, is_left_out = _left_out(lists, filtered, historical, uniform)
         columns = _among_own(positives, lists, is_left_out)
         is_shared = _is_shared(lists, is_left_out)
     frame = pd.DataFrame(
@@ -128,12 +134,14 @@ def link_prediction(
     return frame
 
 
-def _left_out(lists: Any, filtered: Any, historical: Any) -> tuple[Any, Any]:
+def _left_out(lists: Any, filtered: Any, historical: Any, uniform: Any) -> tuple[Any, Any]:
     """Lists of negatives with a mask of those left out; ragged ones without them, and no mask."""
     mask = None if filtered is None else _mask(filtered, lists, "filtered")
-    if historical is not None:
-        earlier = _mask(_first(historical, lists), lists, "historical")
-        mask = earlier if mask is None else list(map(np.logical_or, mask, earlier))
+    for name, values in (("historical", historical), ("uniform", uniform)):
+        if values is not None:
+            excluded = _mask(_first(values, lists, name), lists, name)
+            excluded = list(map(np.logical_not, excluded)) if name == "uniform" else excluded
+            mask = excluded if mask is None else list(map(np.logical_or, mask, excluded))
     if isinstance(lists, list) and mask is not None:
         return [row[~left_out] for row, left_out in zip(lists, mask, strict=True)], None
     return lists, None if mask is None else np.asarray(mask)
@@ -201,7 +209,7 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
     return scores
 
 
-def _first(values: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> Any:
+def _first(values: Any, lists: NDArray[Any] | list[NDArray[Any]], name: str) -> Any:
     """A mask of the first negatives of each list, if their number is given; else the mask."""
     try:
         numbers = on_host(values)
@@ -209,10 +217,10 @@ def _first(values: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> Any:
         return values
     if numbers.ndim > 1 or numbers.dtype.kind not in "iuf":
         return values
-    numbers = integers(numbers, "historical", 0)
+    numbers = integers(numbers, name, 0)
     if numbers.shape not in ((), (len(lists),)):
         raise ValueError(
-            f"historical must be one number or one for each of {len(lists)} edges, got shape "
+            f"{name} must be one number or one for each of {len(lists)} edges, got shape "
             f"{numbers.shape}"
         )
     numbers = np.broadcast_to(numbers, len(lists))

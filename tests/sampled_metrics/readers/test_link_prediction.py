@@ -58,6 +58,9 @@ def test_earlier_partners_are_left_out():
     expected = by_hand(positives, [row[n:] for row, n in zip(table, number, strict=True)])
     for historical in (number, is_partner, Tensor(number), is_partner.tolist()):
         assert rows_of(link_prediction(positives, table, historical=historical)) == expected
+    first = by_hand(positives, [row[:3] for row in table])
+    for uniform in (3, np.tile(np.arange(7) < 3, (50, 1))):
+        assert rows_of(link_prediction(positives, table, uniform=uniform)) == first
     both = link_prediction(
         positives, table, historical=number, filtered=np.tile(is_filtered, (50, 1))
     )
@@ -131,6 +134,7 @@ def test_a_log_of_filtered_candidates_has_sizes_of_its_own():
         ([1.0], [[1.0]], {"historical": 1}, "a negative for each edge, got none for edge 0"),
         ([1.0], [[1.0]], {"historical": [1, 2]}, "one number or one for each of 1 edges"),
         ([1.0], [[1.0]], {"historical": [[1]]}, "historical must be True or False for each"),
+        ([1.0], [1.0], {"uniform": 1}, "uniform must be omitted where all edges share"),
         ([1.0], [[1.0]], {"n_items": [5, 6]}, "one number or one for each of 1 edges"),
     ],
 )
