@@ -384,13 +384,6 @@ def test_gaps_hold_the_pairs_and_reversals_of_the_tasks():
     assert few["share"].tolist() == [1, 0]
 
 
-def test_the_replies_hold_the_counted_tables():
-    root = Path(__file__).parents[2]
-    text = (root / "book/replies.md").read_text(encoding="utf-8")
-    for table in reduced_corpora.replies().values():
-        assert table in text
-
-
 def test_plans_compare_pools_with_uniform_corpora_of_their_size():
     runs = retrieval.bundled("npl")
     plans = reduced_corpora.plans(runs, (30,), (93,), seed=0, draws=2)

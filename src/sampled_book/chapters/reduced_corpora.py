@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..data.retrieval import Runs, bundled
+from ..data.retrieval import Runs
 from ..display import figures
 from ..display.tables import Frame
 from ..experiments import corpora
@@ -158,35 +158,3 @@ def plans(
         wrong = corpora.fewer_queries(runs, n, seed=seed)
         rows.append((f"all documents, {n} queries", whole, 0.0, wrong))
     return pd.DataFrame(rows, columns=["plan", "documents", "rise", "reversed"])
-
-
-def replies() -> dict[str, str]:
-    """Two tables in Markdown for those who ask: "agree", whether NanoBEIR agrees with BEIR, and
-    "gain", whether a small gain is real.
-    """
-    scores, edges = corpora.results(), (0.005, 0.01, 0.02, 0.05)
-    every = corpora.gaps(scores, "nano")
-    of_means = corpora.reversed_by_gap(corpora.gaps_of_means(scores, "nano"), edges)
-    agree = [
-        "| Lead on NanoBEIR, points | One data set: reversed | Mean of 13: reversed |",
-        "| :--- | ---: | ---: |",
-    ]
-    both: Any = zip(
-        corpora.reversed_by_gap(every, edges).itertuples(), of_means.itertuples(), strict=True
-    )
-    for one, mean in both:
-        shares = f"{one.reversed} of {one.pairs:,} ({one.share:.0%})"
-        row = [_range(one.low, one.high), shares, f"{mean.reversed} of {mean.pairs}"]
-        agree.append(f"| {' | '.join(row)} |")
-    gain = [
-        "| Queries | NPL: standard error, points | Cranfield: standard error, points |",
-        "| ---: | ---: | ---: |",
-    ]
-    deviations = {
-        name: float(np.median(corpora.paired_deviations(corpora.by_query(bundled(name)))))
-        for name in ("npl", "cranfield")
-    }
-    for n in (50, 200, 650, 1_000, 5_000):
-        errors = [f"{100 * deviation / np.sqrt(n):.1f}" for deviation in deviations.values()]
-        gain.append(f"| {n:,} | {' | '.join(errors)} |")
-    return {"agree": "\n".join(agree), "gain": "\n".join(gain)}
