@@ -1,40 +1,10 @@
-"""Negatives as libraries draw them: low ids by enumeration."""
+"""Negatives as libraries draw them: the survey of code."""
 
 import csv
-from itertools import product
 
-import numpy as np
 import pandas as pd
-import pytest
 
-import sampled_metrics as sm
 from sampled_book.experiments import samplers
-
-
-@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
-def test_lowest_inclusion_equals_an_enumeration(n, m):
-    counts = np.zeros(n)
-    for draws in product(range(n), repeat=2 * m):
-        counts[samplers.lowest(np.array(draws), m, np.zeros(n, dtype=bool))] += 1
-    np.testing.assert_allclose(samplers.lowest_inclusion(n, m), counts / n ** (2 * m), atol=1e-12)
-
-
-@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
-def test_law_of_the_lowest_equals_an_enumeration(n, m):
-    is_excluded = np.zeros(n, dtype=bool)
-    lists = [samplers.lowest(np.array(d), m, is_excluded) for d in product(range(n), repeat=2 * m)]
-    for marks in product([False, True], repeat=n):
-        above = np.array(marks)
-        counts = np.bincount([above[items].sum() for items in lists], minlength=m + 1)
-        pmf = samplers.lowest_law(above, m)
-        np.testing.assert_allclose(pmf, counts / n ** (2 * m), atol=1e-12)
-
-
-@pytest.mark.parametrize("way", samplers.WAYS)
-def test_draws_that_are_not_uniform_are_found(way):
-    for seed in (1, 2):
-        audited = sm.audit(*samplers.lists(way, seed))
-        assert ("items" in audited.alarms) == samplers.WAYS[way]
 
 
 def test_the_survey_has_a_commit_and_a_line_for_each_code():
