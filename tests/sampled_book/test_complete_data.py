@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from scipy.stats import hypergeom, kendalltau
 
-from sampled_book.chapters import exact as chapter
 from sampled_book.data import benchmark
 from sampled_book.experiments import choosing, complete_data
 
@@ -214,7 +213,3 @@ def test_data_sets_of_a_source_count_alike():
     assert row["median"] == pytest.approx(0.2)
     assert row["90%"] == pytest.approx(0.28)
     assert row["worst"] == pytest.approx(0.3)
-    said = chapter.choice_texts(table)
-    assert said["choice-other"] == "75%"
-    assert said["choice-worst-set"] == "c"
-    assert said["choice-sources"] == "2"

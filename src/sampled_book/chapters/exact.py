@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 
 from ..display import figures
 from ..display.tables import Frame, Texts
-from ..experiments import choosing, complete_data
+from ..experiments import complete_data
 
 #: The recommenders whose reported values are plotted, and their short names.
 SHOWN = {
@@ -115,20 +115,3 @@ def texts(orders: Mapping[str, Frame], levels: Frame, crossings: pd.Series) -> T
     found["exact-crossing-least"] = f"{crossings.min():.0f}"
     found["exact-crossing-most"] = f"{crossings.max():.0f}"
     return found
-
-
-def choice_texts(table: Frame, n_negatives: int = 100) -> Texts:
-    """How often another recommender is taken, and what it costs, with so many negatives."""
-    row = choosing.summary(table).loc[n_negatives]
-    cell = table[table["m"] == n_negatives]
-    worst = cell.loc[cell["loss"].idxmax()]
-    by_source = cell[cell["taken"] != cell["best"]].groupby("group")["loss"].mean()
-    return {
-        "choice-sets": str(cell["data"].nunique()),
-        "choice-sources": str(cell["group"].nunique()),
-        "choice-other": f"{100 * row['other']:.0f}%",
-        "choice-mean": f"{100 * row['mean']:.1f}%",
-        "choice-loss-if-other": f"{100 * by_source.mean():.0f}%",
-        "choice-worst": f"{100 * row['worst']:.0f}%",
-        "choice-worst-set": str(worst["data"]),
-    }

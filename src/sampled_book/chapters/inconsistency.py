@@ -87,12 +87,9 @@ def course(
     return Course(orders, expected, exact, crossings)
 
 
-def plot_courses(
-    courses: Mapping[str, Course], n_negatives: int, relative: bool = False, grey: bool = False
-) -> Figure:
+def plot_courses(courses: Mapping[str, Course], n_negatives: int, grey: bool = False) -> Figure:
     """Plot a panel for each metric: named curves, circles where they cross, named wedges at the
-    exact values, a dotted line at `n_negatives`. `relative` plots multiples of the mean of all
-    recommenders, on its own axis for each metric. `grey` leaves the colours to X, Y and Z.
+    exact values, a dotted line at `n_negatives`. `grey` leaves the colours to X, Y and Z.
 
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> whole = Protocol(10_000, 9_999, replacement=True)
@@ -101,8 +98,7 @@ def plot_courses(
     ['A', 'C', 'A 0.15', 'C 0.21']
     """
     figure, axes = figures.grid(len(courses), 2.9)
-    for ax, (label, metric_course) in zip(axes, courses.items(), strict=True):
-        shown_course = metric_course.relative() if relative else metric_course
+    for ax, (label, shown_course) in zip(axes, courses.items(), strict=True):
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
         curves = {str(name): shown_course.expected[name] for name in shown_course.expected}
         looks = figures.greys(curves) if grey else figures.marks(curves)
@@ -112,18 +108,14 @@ def plot_courses(
         )
         for m, height in shown_course.crossings:
             ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
-        ax.set(title=label, xlabel="")
-        if not relative:
-            ax.set_ylim(-0.06, 1.06)
+        ax.set(title=label, xlabel="", ylim=(-0.06, 1.06))
         figures.on_gaps(ax, shown_course.expected.index, curves, looks)
-        # A multiple of a mean says little: there the wedges carry the names alone.
         values = set(shown_course.exact.values())
         digits = 2 if len({round(value, 2) for value in values}) == len(values) else 4
-        form = "{name}" if relative else f"{{name}} {{height:.{digits}f}}"
+        form = f"{{name}} {{height:.{digits}f}}"
         figures.beside(ax, shown_course.exact, x=1.16, gap=0.12, form=form, looks=looks)
     figure.supxlabel("negatives m", fontsize=12)
-    label = "multiple of the mean" if relative else "expected metric"
-    figure.supylabel(label, fontsize=12)
+    figure.supylabel("expected metric", fontsize=12)
     return figure
 
 

@@ -202,7 +202,6 @@ def ties_texts(
     sampled = naive("recall@10", Protocol(n, m, replacement=False))
     other = 100 * next(iter(intervals.values())).evaluate("auc").mean()
     low, high = auc["pessimistic"], auc["optimistic"]
-    move = recall["optimistic", "exact"] - recall["pessimistic", "exact"]
     orders = {}
     policies: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
     for policy in policies:
@@ -216,10 +215,8 @@ def ties_texts(
         "loose": loose,
         "auc_other": (other, ".1f"),
         "win_share": ((other - low) / (high - low) if high > low else 1.0, ".0%", "down"),
-        "recall_move": "does not change" if abs(move) < 5e-4 else f"changes by {move:.3f} points",
         "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
         "sampled_high": (recall["optimistic", "sampled"], ".1f"),
-        "first_many": int((tied.n_better + 1)[has_many_ties].min()) if has_many_ties.any() else 1,
         "many": int(has_many_ties.sum()),
         "tied_share": (share, ".0%"),
         "tie_sd": (100 * tie_spread(tied), ".2f"),

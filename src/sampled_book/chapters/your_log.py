@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sampled_metrics import Protocol, _confidence, evaluation, metric
+from sampled_metrics import Protocol, _confidence, metric
 from sampled_metrics.bounds.assumption import DECREASING, assumption_name, top_ranks
 from sampled_metrics.bounds.identification import log_evidence_needed
-from sampled_metrics.log.compact import Log
 from sampled_metrics.results import Comparison, Estimates
 
 from ..data import datasets
@@ -144,21 +143,6 @@ def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str
     return texts
 
 
-def auc_texts(log: Log, ranges: Mapping[str, Estimates], confidence: float) -> Texts:
-    """The interval of AUC of the recommender whose interval without an assumption is the widest,
-    and how many times wider that one is.
-    """
-    unassumed = next(iter(_by_name(ranges).values()))
-    widths = unassumed["possible_high"] - unassumed["possible_low"]
-    estimates = evaluation.estimate(log, ["auc"], confidence=confidence).frame
-    auc = estimates.set_index("recommender").loc[widths.idxmax()]
-    times = widths.max() / (auc["possible_high"] - auc["possible_low"])
-    return {
-        "log_auc": between(auc["possible_low"], auc["possible_high"]),
-        "log_auc_shorter": (times, ".0f"),
-    }
-
-
 def top_texts(frame: Frame, replacement: bool) -> Texts:
     """What a first place in the sample says of the top ranks of the largest catalogue."""
     n_items, n_negatives = int(frame["n_items"].max()), int(frame["n_negatives"].min())
@@ -195,29 +179,3 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
             )
     shown = pd.DataFrame(rows)
     return shown if exact else shown.drop(columns="Exact")
-
-
-def compare_texts(verdicts: Mapping[str, Comparison], exact: Exact) -> Texts:
-    """How many pairs are decided, by which warrant, and how many of the verdicts are right."""
-    all_pairs: Frame = pd.concat(
-        [
-            comparison.frame.assign(of=metric(metric_name).name)
-            for metric_name, comparison in verdicts.items()
-        ]
-    )
-    decided: Frame = all_pairs[all_pairs["verdict"] != evaluation.UNDECIDED]
-    right = "The exact values are not known here."
-    if exact:
-        is_right = [
-            r.verdict.startswith(f"{r.first} ") == (exact[r.first, r.of] > exact[r.second, r.of])
-            for r in decided.itertuples()
-        ]
-        share = "All" if len(decided) > 1 and all(is_right) else f"{sum(is_right)} of the"
-        right = f"{share} {len(decided)} are right."
-    return {
-        "log_given": len(decided),
-        "log_all_pairs": len(all_pairs),
-        "log_proved": int((decided["warrant"] == _confidence.THEOREM).sum()),
-        "log_probable": int((decided["warrant"] == _confidence.TRACK_RECORD).sum()),
-        "log_right": right,
-    }
