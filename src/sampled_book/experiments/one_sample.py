@@ -1,4 +1,4 @@
-"""One sample of documents for all queries: its variance, the jackknife over documents, and hubs.
+"""One sample of documents for all queries: its variance, and coverage where there is a hub.
 
 Of n documents that are not kept on purpose a uniform sample S has m, without replacement. A query
 has a set A_q of such documents above its relevant one; the sample shows x_q = |A_q & S|.
@@ -6,10 +6,9 @@ has a set A_q of such documents above its relevant one; the sample shows x_q = |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from itertools import combinations, product
+from collections.abc import Iterator, Sequence, Set
+from itertools import product
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,6 @@ from sampled_metrics.designs.jackknife import Evaluated
 from ..data.retrieval import Runs
 
 Sample = Set[int]
-Statistic = Callable[[Sample], float]
 
 
 def covariance_of_values(values: FloatArray, sizes: tuple[int, int, int], n: int, m: int) -> float:
@@ -92,60 +90,6 @@ def unbiased_rr(n: int, m: int) -> FloatArray:
     return np.asarray(1 - x / 2 * n / m + pairs / 3 * n * (n - 1) / (m * (m - 1)))
 
 
-def rr_statistic(above: Sequence[Sample], n: int, size: int) -> Statistic:
-    """The mean over queries of :func:`unbiased_rr` of a sample of this size."""
-    values = unbiased_rr(n, size)
-    return lambda sample: float(np.mean([values[len(a & sample)] for a in above]))
-
-
-def pure(order: int) -> Statistic:
-    """A statistic whose Hoeffding decomposition has a component of this order alone: the product
-    over pairs of documents 2i, 2i + 1 of 1, -1 or 0, as the first, the second, or both or neither
-    are in the sample.
-
-    >>> pure(2)({0, 3}), pure(2)({0, 1, 2})
-    (-1.0, 0.0)
-    """
-    return lambda sample: float(
-        np.prod([(2 * i in sample) - float(2 * i + 1 in sample) for i in range(order)])
-    )
-
-
-class Jackknife(NamedTuple):
-    """Over all samples of m: the expectation of V, the variance of t over samples of m - 1, and
-    that of the mean of the T_d.
-    """
-
-    expected: float
-    smaller: float
-    mean: float
-
-
-def jackknife(statistic: Statistic, n: int, m: int) -> Jackknife:
-    """Enumerate all samples; `statistic` takes samples of m - 1 (eq-os-jackknife).
-
-    >>> [round(part, 9) for part in jackknife(lambda s: float(0 in s), 4, 2)]
-    [0.1875, 0.1875, 0.0625]
-    """
-    estimates, totals = [], []
-    for sample in combinations(range(n), m):
-        left = np.array([statistic(set(sample) - {d}) for d in sample])
-        estimates.append(left.mean())
-        totals.append((1 - (m - 1) / n) * float(((left - left.mean()) ** 2).sum()))
-    smaller = [statistic(set(sample)) for sample in combinations(range(n), m - 1)]
-    return Jackknife(float(np.mean(totals)), float(np.var(smaller)), float(np.var(estimates)))
-
-
-def jackknife_table(statistics: dict[str, Statistic], n: int, m: int) -> pd.DataFrame:
-    """:func:`jackknife` of each statistic, with E V over the variance for m - 1."""
-    rows = [
-        {"Statistic": name, "E V": found.expected, "Variance, m − 1": found.smaller,
-         "Variance, mean": found.mean, "Ratio": found.expected / found.smaller}
-        for name, found in ((name, jackknife(each, n, m)) for name, each in statistics.items())
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def hub_queries(n_queries: int, share: float) -> IntArray:
     """Numbers of queries with a hub above and not, in the rows, and with a document of their own
     above and not: a hub above this share of the queries, their own documents above half of each.
@@ -200,18 +144,6 @@ def _hub_counts(queries: IntArray, hub: int, sampled: tuple[int, int]) -> IntArr
         counts[x + 1] += drawn
         counts[x] += int(queries[row].sum()) - drawn
     return counts
-
-
-def hub_errors(queries: IntArray, n: int, m: int) -> tuple[float, float]:
-    """The mean of the jackknife's standard error and the standard deviation of the estimate, over
-    all samples, for the values of :func:`hub_coverage`.
-    """
-    values, rows = unbiased_rr(n, m - 1)[np.newaxis], []
-    for hub, i, j, probability in _hub_samples(queries, n, m):
-        found = _hub_evaluated(values, queries, hub, (i, j), n, m)
-        rows.append((probability, found.value, float(np.sqrt(_textbook(found)))))
-    share, value, error = np.array(rows).T
-    return float(share @ error), float(np.sqrt(share @ (value - share @ value) ** 2))
 
 
 def _hub_samples(queries: IntArray, n: int, m: int) -> Iterator[tuple[int, int, int, float]]:
