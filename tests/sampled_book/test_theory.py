@@ -310,14 +310,10 @@ TWO = Protocol(10, 3, n_relevant=2)
     ("call", "said"),
     [
         (lambda: counterexample(metric("ap"), n_items=2), "n_items must be"),
-        (lambda: users_behind([1, 2], [1, 2, 3]), r"one shape \(n_users,\), got \(2,\) and \(3,\)"),
         (lambda: expected_of_set(naive("ap", TWO), [4, 4]), "distinct, got 4 more than once"),
         (lambda: variance_of_set(naive("ap", TWO), [4]), "ranks must hold n_relevant = 2, got 1"),
         (lambda: plug_in({11: 1.0}, metric("ap"), 10), "rank must be <= 10, got 11"),
-        (lambda: observed([]), "ranks must hold at least one rank, got none"),
         (lambda: draw_set(Protocol([10, 20], 3, n_relevant=2), [1, 2], 0), "one catalogue size"),
-        (lambda: gain([[1, 2, 3]], [1.0]), "gains must hold numbers >= 0 in shape"),
-        (lambda: gain([[1, 1]], []), "discounts must be a non-empty list"),
     ],
 )
 def test_refusals(call, said):

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from sampled_metrics._validate import FloatArray, as_written, integer
+from sampled_metrics._validate import FloatArray
 from sampled_metrics.metrics import metric
 from sampled_metrics.ranking.exact import ScoreBlocks, exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -61,14 +61,6 @@ class ItemBased:
     keep: Literal["column", "row"] = "column"
     self_neighbour: bool = True
     divide: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.exponent > 0:
-            raise ValueError(f"exponent must be above 0, got {as_written(self.exponent)}")
-        if self.neighbours is not None:
-            integer(self.neighbours, "neighbours", 1)
-        if self.keep not in ("column", "row"):
-            raise ValueError(f"keep must be 'column' or 'row', got {as_written(self.keep)}")
 
     def weights(self, train: sp.csr_array) -> FloatArray:
         """Weight of each history item j (column) in the score of each item i (row). Dense, so for
@@ -130,15 +122,6 @@ class MatrixFactorisation:
     regularization: float = 10.0
     seed: int = 0
     iterations: int = 15
-
-    def __post_init__(self) -> None:
-        integer(self.n_factors, "n_factors", 1)
-        integer(self.iterations, "iterations", 1)
-        integer(self.seed, "seed", 0)
-        if not self.alpha > 0:
-            raise ValueError(f"alpha must be above 0, got {as_written(self.alpha)}")
-        if not self.regularization >= 0:
-            raise ValueError(f"regularization must be >= 0, got {as_written(self.regularization)}")
 
     @property
     def confidence(self) -> float:
@@ -216,11 +199,6 @@ COMPARED = [key for key in VARIANTS if key[0] != "X" or key[1] == REPRODUCED]
 
 def rank_variant(recommender: str, variant: str, split: datasets.Split) -> RankIntervals:
     """Rank intervals of a split's held-out items, one per user, under one entry of `VARIANTS`."""
-    if (recommender, variant) not in VARIANTS:
-        raise ValueError(
-            "(recommender, variant) must be a key of VARIANTS, got "
-            f"{as_written((recommender, variant))}"
-        )
     scores = VARIANTS[recommender, variant].scores(split.train)
     train = None if variant == UNMASKED else split.train
     tolerance = 0.0 if recommender == "X" else TIE_TOLERANCE

@@ -90,8 +90,6 @@ def place(
     all scores in a chain of such pairs; infinite scores are level with their equals only.
     """
     table, items, is_rated = np.asarray(scores), np.asarray(test_items), np.asarray(rated, bool)
-    if np.isnan(table).any():
-        raise ValueError("scores must not be NaN")
     levels = _levels(table, relative_tolerance)
     test_levels = np.take_along_axis(levels, items, axis=1)
     better, tied, weight_better, weight_tied = (np.empty_like(items) for _ in range(4))

@@ -48,12 +48,6 @@ def share_ranked(
     rank; a least share above 1 says that the values cannot belong together.
     """
     k, averages = np.asarray(cutoffs), np.asarray(values, dtype=np.float64)
-    if k.shape != averages.shape or k.ndim != 1 or k.size == 0:
-        raise ValueError(
-            f"values must hold one number for each cutoff, got {averages.size} for {k.size}"
-        )
-    if k[0] < 1 or (np.diff(k) < 1).any():
-        raise ValueError(f"cutoffs must increase from 1 on, got {list(cutoffs)}")
     ends = []
     for inverse, sign in ((np.log2(np.append(1, k[:-1] + 1) + 1), -1), (np.log2(k + 1), 1)):
         weights = inverse - np.append(inverse[1:], 0.0)  # of each value in the sum of blocks

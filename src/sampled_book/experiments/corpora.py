@@ -98,8 +98,6 @@ def expected(runs: Runs, sizes: Sequence[int], k: int = 10) -> pd.DataFrame:
     always = np.zeros(runs.n_documents, dtype=bool)
     always[np.concatenate(runs.relevant)] = True
     n_others = runs.n_documents - int(always.sum())
-    if not all(0 <= size <= n_others for size in sizes):
-        raise ValueError(f"sizes must be from 0 to {n_others}, got {list(sizes)}")
     everything = np.ones(runs.n_documents, dtype=bool)
     gain = 1 / np.log2(np.arange(2, k + 2))
     means = []
@@ -172,16 +170,12 @@ def uniform(runs: Runs, n_others: int, rng: np.random.Generator) -> NDArray[np.b
     kept = np.zeros(runs.n_documents, dtype=bool)
     kept[np.concatenate(runs.relevant)] = True
     others = np.flatnonzero(~kept)
-    if not 0 <= n_others <= others.size:
-        raise ValueError(f"n_others must be from 0 to {others.size}, got {n_others}")
     kept[rng.choice(others, n_others, replace=False)] = True
     return kept
 
 
 def pool(runs: Runs, models: Sequence[str], depth: int) -> NDArray[np.bool_]:
     """A corpus of the first documents of some models and of the relevant ones, for all queries."""
-    if not 1 <= depth <= runs.top.shape[2]:
-        raise ValueError(f"depth must be from 1 to {runs.top.shape[2]}, got {depth}")
     chosen = [runs.models.index(name) for name in models]
     kept = np.zeros(runs.n_documents, dtype=bool)
     kept[runs.top[chosen, :, :depth].ravel()] = True
