@@ -67,35 +67,7 @@ def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) ->
         for key, label in (("", "naive"), ("-best", BEST)):
             means: Frame = reversals.shares(table, kind, label)
             found[f"mislead-{kind}{key}"] = _percent(means.loc[metric_name, n_negatives])
-    compared = reversals.against_reported(table, metric_name, n_negatives, "pairs", BEST)
-    return found | {f"mislead-{name}": str(count) for name, count in compared.items()}
-
-
-def claims_texts(table: Frame, n_negatives: int = 100) -> Texts:
-    """What the text says of more negatives, and of the order of the metrics.
-
-    >>> claims_texts(reversals.bundled())["mislead-order"].split(", ")[0]
-    'AUC'
-    """
-    means = reversals.shares(table)
-    biased = means.drop("auc")
-    is_falling = (biased.diff(axis=1).fillna(0.0) <= 0).all(axis=1)
-    counts = reversals.rising(table).drop("auc")
-    shares = means[n_negatives].sort_values(kind="stable")
-    labels = {name: metric(name).label for name in means.index}
-    by_size = table.groupby("m")["data"].nunique()
-    return {
-        "mislead-falling": str(int(is_falling.sum())),
-        "mislead-biased": str(len(biased)),
-        "mislead-rising-least": f"{counts.min()}",
-        "mislead-rising-most": f"{counts.max()}",
-        "mislead-largest-m": f"{max(SIZES):,}",
-        "mislead-largest-m-sets": str(by_size[max(SIZES)]),
-        "mislead-all-sets": str(by_size.max()),
-        "mislead-users": f"{sources.MOST_USERS:,}",
-        "mislead-order": ", ".join(labels[name] for name in shares.index),
-        **{f"mislead-{name}": _percent(shares[name]) for name in ("recall@50", "recall@1", "ap")},
-    }
+    return found
 
 
 def lookup(table: Frame) -> Lookup:
