@@ -38,7 +38,7 @@
 #                   ARGS=--check to compare some)
 #   make neural-ranks  train SASRec, GRU4Rec and Mult-VAE on 21 sets of the benchmark and rank;
 #                   resumes; some hours of processor time (ARGS='--models SASRec' for a quarter)
-#   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
+#   make graph-ranks  train the models of links in graphs anew and rank
 #   make evidence   what each correction makes of the benchmark's ranks; resumes; then the learned
 #                   prior and the track record of the library, and how often sampling reverses an
 #                   order

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book.data import benchmark
 from sampled_book.experiments import graphs
 from sampled_book.experiments.graphs import GRAPHS, MODELS
 from sampled_metrics.metrics import metric
@@ -157,26 +156,3 @@ def test_what_is_there_is_not_computed_again(trained, tmp_path, capsys):
     assert graphs.facts("umls", tmp_path)["command"].endswith(
         "--graphs umls --output " + str(tmp_path)
     )
-
-
-def test_the_check_tells_what_moved(trained, tmp_path, capsys, monkeypatch):
-    arguments = ["--graphs", "nations", "--output", str(tmp_path)]
-    assert graphs.main(arguments) == 0
-    assert graphs.main([*arguments, "--check"]) == 0
-    assert "as they are kept" in capsys.readouterr().out
-    ranks, facts = graphs.ranks("nations", tmp_path), graphs.facts("nations", tmp_path)
-
-    def check(**changes):
-        benchmark.write("nations", ranks | changes, facts, {}, tmp_path)
-        assert graphs.main([*arguments, "--check"]) == 1
-        return capsys.readouterr().out.strip()
-
-    old = ranks["DistMult"]
-    moved = RankIntervals(old.n_better + (np.arange(6) == 1), old.n_tied, old.n_candidates)
-    assert check(Frequency=moved) == "nations, Frequency: ranks differ for 1 predictions"
-    worse = RankIntervals(old.n_better + 1, old.n_tied, old.n_candidates)
-    assert check(DistMult=worse).startswith("nations, DistMult: MRR is 0.")
-    larger = {name: RankIntervals(old.n_better, old.n_tied, old.n_candidates + 1) for name in ranks}
-    assert "other candidates were left" in check(**larger)
-    monkeypatch.setattr(graphs, "shape", lambda graph: SHAPE | {"test": 4})
-    assert check() == "nations: test must be 3, got 4"

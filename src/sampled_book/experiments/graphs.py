@@ -177,28 +177,6 @@ def facts(graph: str, folder: str | Path | None = None) -> dict[str, Any]:
     return benchmark.facts(graph, BUNDLE if folder is None else folder)
 
 
-#: What ``--check`` computes again: exactly where nothing is learnt, else within this of MRR.
-CHECKED = {"nations": ("Frequency", "DistMult"), "kinships": ("Frequency",), "umls": ("Frequency",)}
-NEAR = 0.03
-
-
-def differences(graph: str, folder: Path | None = None) -> list[str]:
-    """Compute a part of the ranks again; a sentence for each difference from the kept ones."""
-    stored, provenance = ranks(graph, folder), facts(graph, folder)
-    messages = benchmark.resized(graph, provenance, shape(graph))
-    for name in CHECKED[graph] if not messages else ():
-        fresh, old = compute(graph, name)[0], stored[name]
-        values = [float(intervals.evaluate("rr").mean()) for intervals in (fresh, old)]
-        moved = benchmark.moved(fresh, old)
-        if (fresh.n_candidates != old.n_candidates).any():
-            messages.append(f"{graph}, {name}: other candidates were left after filtering")
-        elif moved and not settings(graph, name):
-            messages.append(f"{graph}, {name}: ranks differ for {moved:,} predictions")
-        elif abs(values[0] - values[1]) > NEAR:
-            messages.append(f"{graph}, {name}: MRR is {values[0]:.3f}, was {values[1]:.3f}")
-    return messages
-
-
 # --- samples --------------------------------------------------------------------------------------
 
 
@@ -296,13 +274,13 @@ def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train the models and write their ranks, or compare some with those that are kept.
+    """Train the models and write their ranks.
 
-    The exit status is 2 if PyKEEN or a folder is missing, and 1 if the ranks differ.
+    The exit status is 2 if PyKEEN or a folder is missing.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     module = "sampled_book.experiments.graphs"
-    parser = bundle.parser(module, main.__doc__, "compare a part with what is there")
+    parser = bundle.parser(module, main.__doc__)
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS), help="default: all three"
     )
@@ -314,15 +292,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for graph in options.graphs:
             run(graph, folder, command, partial(print, flush=True))
 
-    def compare() -> list[str]:
-        return [difference for graph in options.graphs for difference in differences(graph, folder)]
-
-    return bundle.run(
-        write,
-        compare if options.check else None,
-        "The ranks in graphs came out as they are kept.",
-        "graphs",
-    )
+    return bundle.run(write)
 
 
 if __name__ == "__main__":
