@@ -114,14 +114,3 @@ def test_a_list_among_negatives_is_like_a_longer_one_among_all():
     assert math.isclose(row["exact"], 10 / 2_000)
     assert math.isclose(row["deep"], 200 / 2_000)
     assert abs(row["sampled"] - 10 / 101) < 1e-3  # all ranks alike: all of 101 sampled ranks
-
-
-def test_what_comes_from_popular_items_goes_by_the_place_that_popular_gives_them():
-    users = {"n_tied": [0] * 5, "n_candidates": [50] * 5}
-    ranks = {
-        "Popular": RankIntervals([0, 30, 20, 40, 10], **users),
-        "A": RankIntervals([0, 0, 30, 0, 0], **users),
-    }
-    shares = protocols.effects(ranks, 10, ["recall@1"], 0.4).set_index("recommender")["top_exact"]
-    assert shares["A"] == 0.5  # users 0 and 4 of 0, 1, 3 and 4
-    assert shares["Popular"] == 1.0

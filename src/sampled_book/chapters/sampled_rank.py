@@ -104,7 +104,7 @@ def rank_texts(protocol: Protocol, rank: int) -> Texts:
 
 
 def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: int) -> Texts:
-    """How many times larger sampling makes each AP and Recall@10, and where it puts the median user
+    """How many times larger sampling makes each AP, and where it puts the median user
     of the first recommender. Negatives without replacement, ties averaged over their orders.
 
     >>> texts = recommender_texts({"X": RankIntervals([0, 2, 5], [0, 0, 0], [20, 20, 20])}, 12)
@@ -115,9 +115,8 @@ def recommender_texts(recommenders: Mapping[str, RankIntervals], n_negatives: in
     for name, intervals in recommenders.items():
         protocol = Protocol(intervals.n_candidates, n_negatives, replacement=False)
         pmf = intervals.sampled_pmf(n_negatives).mean(axis=0)
-        for key, kind in (("ratio", "ap"), ("recall_ratio", "recall@10")):
-            ratio = pmf @ naive(kind, protocol).values / intervals.evaluate(kind).mean()
-            texts[f"{key}_{name}"] = (float(ratio), ".1f")
+        ratio = pmf @ naive("ap", protocol).values / intervals.evaluate("ap").mean()
+        texts[f"ratio_{name}"] = (float(ratio), ".1f")
     first = next(iter(recommenders.values()))
     median, candidates = int(np.median(first.n_better + 1)), round(float(first.n_candidates.mean()))
     typical = Protocol(candidates, n_negatives, replacement=False)

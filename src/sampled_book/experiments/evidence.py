@@ -503,15 +503,11 @@ def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
     return ordered.rename(columns=ASSUMPTIONS).rename_axis(columns=None)
 
 
-def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
+def lookup(name: str, folder: str | Path = "") -> Lookup:
     """Tables of each correction's errors and verdicts, by data set, metric and number of negatives,
     for a reader to choose from.
     """
     errors, pairs, verdicts = (every(metric_name, folder) for metric_name in KINDS[:3])
-    if data is not None:
-        errors, pairs, verdicts = (
-            frame[frame["data"].isin(data)] for frame in (errors, pairs, verdicts)
-        )
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
     orders = {

@@ -22,8 +22,6 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from .theory import HANDFUL, users_behind
 
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
-#: Part of the users whose test items count as the most popular.
-TOP_PART = 0.2
 _REACH = 1.959963984540054  # standard errors on either side of a 95% interval
 
 
@@ -97,19 +95,14 @@ def effects(
     ranks: Mapping[str, RankIntervals],
     n_negatives: int,
     metrics: Sequence[str] = ("recall@10", "ndcg@10"),
-    part: float = TOP_PART,
 ) -> pd.DataFrame:
     """Effects of uniform negatives on each recommender but the random one, in expectation.
 
     Averages over users: sampled; exact; deep, the exact metric at cut-off k n / m, n being the mean
-    number of candidates; top_sampled and top_exact, the shares of the first two that come from the
-    `part` of users with the most popular test items (by the ranks of "Popular"); first and last,
-    sampled with the test item first and last among its ties. The metrics have a cut-off.
+    number of candidates; first and last, sampled with the test item first and last among its ties.
+    The metrics have a cut-off.
     """
-    popular = ranks[POPULAR]
-    place = (popular.n_better + popular.n_tied / 2) / popular.n_candidates
-    top_users = np.argsort(place, kind="stable")[: round(part * place.size)]
-    items = float(popular.n_candidates.mean())
+    items = float(ranks[POPULAR].n_candidates.mean())
     worth = np.column_stack([_worth(metric_name, n_negatives) for metric_name in metrics])
     rows = []
     for name, intervals in ranks.items():
@@ -128,17 +121,10 @@ def effects(
             deep = Metric(
                 parsed_metric.kind, max(1, round((parsed_metric.k or 1) * items / n_negatives))
             )
-            top_shares = [
-                values[top_users].sum() / values.sum() for values in (sampled[:, i], exact)
-            ]
-            averages = [
-                values.mean() for values in (sampled[:, i], exact, intervals.evaluate(deep))
-            ]
-            rows.append(
-                (metric_name, name, *averages, *top_shares, first[:, i].mean(), last[:, i].mean())
-            )
-    columns = ["metric", "recommender", "sampled", "exact", "deep", "top_sampled", "top_exact"]
-    return pd.DataFrame(rows, columns=[*columns, "first", "last"])
+            of_users = sampled[:, i], exact, intervals.evaluate(deep), first[:, i], last[:, i]
+            rows.append((metric_name, name, *(values.mean() for values in of_users)))
+    columns = ["metric", "recommender", "sampled", "exact", "deep", "first", "last"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def fewer_users(
