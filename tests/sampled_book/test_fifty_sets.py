@@ -90,3 +90,20 @@ def test_expected_orders_of_a_made_up_pair():
     row = chapter.one_evaluation(table).iloc[0]
     assert row["Recall@10, expected"] == (0.5 + 1) / 2
     assert row["Recall@10, one evaluation"] == (0.5 + 0.75) / 2
+
+
+def test_tuned_and_untuned_recommenders_are_compared_on_the_same_data_sets(bundled):
+    untuned = reversals.bundled(reversals.UNTUNED)
+    assert set(untuned["data"]) <= set(bundled["data"])
+    table = chapter.tuning_table(bundled, untuned, "ndcg@10", 100)
+    assert table["Recommenders"].tolist() == ["tuned", "untuned"] * 2
+    same = bundled[bundled["data"].isin(untuned["data"])]
+    rows = iter(table.to_dict("records"))
+    for estimator in ("naive", chapter.BEST):
+        for counts in (same, untuned):
+            row = next(rows)
+            for kind in ("wide", "pairs", "neighbours"):
+                expected = mean(shares_by_source(counts, kind, estimator).values())
+                assert row[chapter.SHORT[kind]] == pytest.approx(expected)
+    recommenders = [t[t["m"] == 100].groupby("data")["recommenders"].max() for t in (same, untuned)]
+    assert recommenders[0].to_dict() == recommenders[1].to_dict()

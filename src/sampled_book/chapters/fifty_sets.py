@@ -27,6 +27,8 @@ SHORT = {
     "pairs": "All pairs",
     "neighbours": "Neighbours",
 }
+#: The kinds that are counted of untuned recommenders, too.
+_UNTUNED = ("wide", "pairs", "neighbours")
 #: Metrics and numbers of negatives whose reports tell recommenders apart, and may be misled.
 MISLED = [name for name in reversals.METRICS if name not in ("auc", "recall@50")]
 #: The correction that stands for the others in the figure and the text.
@@ -47,7 +49,9 @@ def texts(table: Frame, metric_name: str = "ndcg@10", n_negatives: int = 100) ->
     by_source = reversals.by_group(table).loc[metric_name, n_negatives]
     cell = table[(table["m"] == n_negatives) & (table["metric"] == metric_name)]
     recommenders, reported = cell["recommenders"], cell[cell["estimator"] == "naive"]
+    movielens = reported[reported["data"] == "ml-1m"].iloc[0]
     found: Texts = {
+        "mislead-movielens": f"{movielens['reversed']} of {movielens['pairs']}",
         "mislead-count": f"{reported['pairs'].sum():,}",
         "mislead-metric": metric(metric_name).label,
         "mislead-m": f"{n_negatives:,}",
@@ -151,6 +155,24 @@ def one_evaluation(pairs: Frame, n_negatives: int = 100) -> Frame:
             values = means[key, name].reindex(list(reversals.ESTIMATORS))
             columns[f"{metric(name).label}, {words}"] = values.to_numpy()
     return pd.DataFrame(columns)
+
+
+def tuning_table(tuned: Frame, untuned: Frame, metric_name: str, n_negatives: int) -> Frame:
+    """Shares of reversed pairs of tuned and of untuned recommenders, on the data sets of both.
+
+    >>> table = reversals.bundled()
+    >>> tuning_table(table, table, "ndcg@10", 100)["Value"].tolist()[:2]
+    ['reported value', 'reported value']
+    """
+    rows = []
+    for label in ("naive", BEST):
+        for words, table, other in (("tuned", tuned, untuned), ("untuned", untuned, tuned)):
+            part = table[table["data"].isin(other["data"])]
+            row: dict[str, object] = {"Value": _WORDS.get(label, label), "Recommenders": words}
+            for kind in _UNTUNED:
+                row[SHORT[kind]] = reversals.shares(part, kind, label).loc[metric_name, n_negatives]
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def sets_table(table: Frame, metric_name: str, n_negatives: int) -> Frame:

@@ -3,7 +3,8 @@
 The exact ranks of :mod:`sampled_book.data.benchmark` give the expectation of every reported and
 corrected metric, so nothing is drawn. ``python -m sampled_book.experiments.reversals`` counts, for
 each data set, metric and number of uniform negatives, the pairs whose expected order is the reverse
-of the exact one; it resumes, and :func:`bundled` reads what it wrote.
+of the exact one; it resumes, and :func:`bundled` reads what it wrote. With ``--ranks FOLDER`` it
+counts in the ranks that ``python -m sampled_book.data.benchmark --untuned --output FOLDER`` wrote.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ SIZES = (20, 50, 100, 500, 1000)
 #: The reported value, and corrections of it.
 ESTIMATORS = ("naive", "rank estimate", "bias-variance", evidence.FITTED_PRIOR)
 FILE = benchmark.BUNDLE / "evidence" / "reversals.csv.gz"
+#: The same for recommenders that were not tuned, whose ranks are not bundled; of fewer data sets.
+UNTUNED = FILE.with_name("reversals_untuned.csv.gz")
 #: Two exact values differ widely if they differ by more than this part of the larger.
 WIDE = 0.1
 #: Differences of means below this are none.
@@ -197,7 +200,8 @@ def against_reported(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Count reversed pairs of every data set whose ranks are there, and write the table.
+    """Count reversed pairs of every data set whose ranks are there, and write the table; ranks of
+    untuned recommenders have a table apart.
 
     The exit status is 2 if there are no ranks.
     """
@@ -212,7 +216,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise FileNotFoundError(
                 f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
             )
-        output = (arguments.output or FILE.parent) / FILE.name
+        untuned = {bool(benchmark.facts(name, folder).get("untuned")) for name in names}
+        if len(untuned) > 1:
+            raise ValueError(
+                f"{folder} must hold tuned or untuned recommenders, got both: keep them apart"
+            )
+        file = UNTUNED if untuned.pop() else FILE
+        output = (arguments.output or file.parent) / file.name
         tables: dict[str, pd.DataFrame] = {}
         if output.exists():
             tables = {str(k): part for k, part in pd.read_csv(output).groupby("data")}
