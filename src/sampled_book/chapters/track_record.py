@@ -15,6 +15,7 @@ from ..data import sources
 from ..display import figures
 from ..display.tables import Frame
 from ..experiments import conformal, track_record
+from ..experiments.learned_prior import FAMILY_OF
 
 #: Groups, how many, and how many times as large the new group's errors are: what is simulated.
 GROUPS, SHIFTS = (19, 32), (1.0, 2.0)
@@ -99,6 +100,40 @@ def kinds_table(rows: Frame) -> Frame:
         row |= {"Verdicts": len(verdicts), "Wrong": int((~verdicts["right"]).sum())}
         table.append(row | {"Right, undecided": undecided["right"].mean()})
     return pd.DataFrame(table)
+
+
+def by_family(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
+    """Verdicts and ranges with and without a model that reads sequences, on sources left out.
+
+    `called` and `wrong` are means over the sources; `z90` and `z95` are the multiples of the scale
+    for typical ranges that the family's own recommenders calibrate.
+    """
+    (estimates, differences), rows = map(track_record.bundled, track_record.KINDS), []
+    for name in metric_names:
+        own, pairs = (
+            table[table["up_to"] == n_negatives]
+            for table in track_record.of_metric(estimates, differences, name)
+        )
+        own = own.assign(sequential=own["recommender"].map(FAMILY_OF).eq("sequential"), holds=False)
+        pairs = pairs.assign(called=False)
+        for group in own["group"].unique():
+            is_own, is_pair = own["group"] == group, pairs["group"] == group
+            least = track_record.decided(pairs[~is_pair])
+            pairs.loc[is_pair, "called"] = pairs["strength"] >= least
+            multiple = track_record.reach(own[~is_own])
+            own.loc[is_own, "holds"] = track_record.scores(own[is_own]) <= multiple
+        for label, is_sequential in (("one or two", True), ("none", False)):
+            part, ranges = (table[table["sequential"] == is_sequential] for table in (pairs, own))
+            weights, called = track_record.weights_of(part), part["called"].to_numpy(bool)
+            wrong, share = called & ~part["right"].to_numpy(bool), float(weights @ called)
+            row: dict[str, Any] = {"metric": metric(name).label, "sequential": label}
+            row |= {"sources": part["group"].nunique(), "called": share / weights.sum()}
+            row |= {"verdicts": int(called.sum()), "wrong": int(wrong.sum())}
+            row["wrong_called"] = float(weights @ wrong) / share
+            held = ranges.groupby("group")["holds"].mean()
+            row |= {"holds": held.mean(), "worst": held.min()}
+            rows.append(row | {f"z{q}": track_record.reach(ranges, q / 100) for q in (90, 95)})
+    return pd.DataFrame(rows)
 
 
 def wrong_verdicts(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
