@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +51,23 @@ def test_kinds_are_kept_apart_and_have_the_benchmarks_users(kind):
             usual = next(iter(benchmark.ranks(name).values()))
             for part in special.values():
                 np.testing.assert_array_equal(part.n_candidates, usual.n_candidates)
+
+
+def test_decide_counts_twins_by_model_and_ranges_of_rating_predictors():
+    text = Path(__file__).resolve().parents[2] / "book/library/decide.md"
+    words = " ".join(text.read_text(encoding="utf-8").split())
+    rows = judged_kinds.bundled()
+    twins = rows[(rows["kind"] == "twins") & (rows["what"] == "pair")]
+    said = twins[twins["said"]]
+    halved = said[said["second"] == "ALS, half the factors"]
+    rest = said.drop(halved.index)
+    assert halved["right"].all()
+    assert (~rest["right"]).sum() == 2
+    assert f"In {len(twins)} comparisons" in words
+    assert f"{len(said)} got a verdict. Of {len(halved)} on ALS" in words
+    assert f"of the other {len(rest)} two were" in words
+    ratings = rows[(rows["kind"] == "ratings") & (rows["what"] == "range") & rows["said"]]
+    assert f"{(~ratings['right']).sum()} of {len(ratings)} typical ranges" in words
 
 
 def test_the_counts_of_a_table_by_hand():
