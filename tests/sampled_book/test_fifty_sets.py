@@ -105,5 +105,7 @@ def test_tuned_and_untuned_recommenders_are_compared_on_the_same_data_sets(bundl
             for kind in ("wide", "pairs", "neighbours"):
                 expected = mean(shares_by_source(counts, kind, estimator).values())
                 assert row[chapter.SHORT[kind]] == pytest.approx(expected)
+    reported = table[table["Value"] == "reported value"].set_index("Recommenders")["All pairs"]
+    assert reported["untuned"] > reported["tuned"]  # as the page says
     recommenders = [t[t["m"] == 100].groupby("data")["recommenders"].max() for t in (same, untuned)]
     assert recommenders[0].to_dict() == recommenders[1].to_dict()
