@@ -292,7 +292,7 @@ def test_a_pair_without_a_theorem_says_how_often_such_orders_were_right(
     assert row.verdict == f"{ahead} probably beats {behind}"
     assert (row.assumption, row.warrant) == (_confidence.LIKE_BENCHMARK, "track record")
     assert compared.promises()[-1].endswith(
-        " left out of the calibration, 3 were wrong, of 40 on models that read sequences 1"
+        " with any number of negatives, 3 were wrong, of 40 on models that read sequences 1"
     )
     # A larger confidence leaves the probability, and takes the verdict.
     (stricter,) = sm.compare(log, "ndcg@10", confidence=0.97).frame.itertuples()

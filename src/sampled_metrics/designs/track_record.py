@@ -114,9 +114,9 @@ def verdict_promise(metric: Metric) -> str:
         f"how often estimates that differed as clearly had the right order, on a benchmark with "
         f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
         "wrong verdict by it, averaged over sources like the benchmark's; undecided pairs count as "
-        f"right. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, "
-        f"{observed['wrong']:,} were wrong, of {observed['sequential']:,} on models that read "
-        f"sequences {observed['wrong_sequential']:,}"
+        f"right. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, with "
+        f"any number of negatives, {observed['wrong']:,} were wrong, of "
+        f"{observed['sequential']:,} on models that read sequences {observed['wrong_sequential']:,}"
     )
 
 
