@@ -83,8 +83,9 @@ def compare_options(add: partial[None]) -> None:
 
 
 def _family_option(add: partial[None]) -> None:
-    add("--family FAMILY...", "sequential or popularity, for all or as SASRec=sequential: the "
-        "learned prior differs for models that read sequences or rank by popularity")
+    add("--family FAMILY...", "sequential, popularity or ratings, for all or as SASRec=sequential: "
+        "the learned prior differs for models that read sequences or rank by popularity, and those "
+        "that predict ratings get no typical range")
 
 
 def _group_options(add: partial[None]) -> None:

@@ -12,6 +12,7 @@ from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark
 from sampled_book.experiments import judged_kinds
 from sampled_book.experiments.track_record import drawn
+from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
@@ -68,6 +69,10 @@ def test_decide_counts_twins_by_model_and_ranges_of_rating_predictors():
     assert f"of the other {len(rest)} two were" in words
     ratings = rows[(rows["kind"] == "ratings") & (rows["what"] == "range") & rows["said"]]
     assert f"{(~ratings['right']).sum()} of {len(ratings)} typical ranges" in words
+    assert (
+        f"of {len(ratings)} ranges of models that predict ratings, {(~ratings['right']).sum()} "
+        "missed the exact value"
+    ) == track_record.RATINGS_MISSED
 
 
 def test_the_counts_of_a_table_by_hand():

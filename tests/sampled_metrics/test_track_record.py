@@ -438,6 +438,27 @@ def test_two_versions_of_one_model_get_no_verdict(monkeypatch):
     assert sorted(bool(is_between) for *_, is_between in seen) == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("name", "family", "has_range"),
+    [
+        ("A", None, True),
+        ("A", {"A": "ratings"}, False),
+        ("FunkSVD, 50 factors", None, False),
+        ("SVD++", None, False),
+        ("PureSVD", None, True),
+        ("FunkSVD", {"FunkSVD": "factors"}, True),
+    ],
+)
+def test_models_that_predict_ratings_get_no_typical_range(name, family, has_range):
+    rows = rows_of().replace({"recommender": {"A": name}})
+    result = sm.estimate(read(rows), ["ndcg@10"], family=family)
+    low = result.frame.set_index("recommender")["typical_low"]
+    assert np.isfinite(low[name]) == has_range
+    assert np.isfinite(low["B"])
+    assert any("333 missed" in note for note in result.notes) != has_range
+    assert not any("ratings has no mean" in note for note in result.notes)
+
+
 def test_catalogues_of_unlike_sizes_have_no_track_record():
     rows = pd.concat([rows_of().assign(n_items=500), rows_of(seed=2).assign(n_items=900)])
     mixed = rows.assign(user=np.arange(len(rows)) % 600)

@@ -83,7 +83,8 @@ def judged(log: Log, ranks: Mapping[str, RankIntervals], special: set[str]) -> l
     rows: list[dict[str, Any]] = []
     for name in METRICS:
         parsed = metric(name)
-        families = {key: FAMILY_OF[key] for key in ranks if key in FAMILY_OF}
+        # Of another family by their names, predictors of ratings would get no range to judge.
+        families = {key: FAMILY_OF.get(key, "other") for key in ranks}
         analysis: Any = analysis_of(log, Request([parsed], family=families))
         record, _ = analysis.record(parsed, LEARNED)
         exact = {key: float(part.evaluate(name).mean()) for key, part in ranks.items()}

@@ -26,13 +26,14 @@ from .values import ESTIMATORS, FITTED, LEARNED, Values
 if TYPE_CHECKING:
     import pandas as pd
 
-SEQUENTIAL = "sequential"
+SEQUENTIAL, RATINGS = "sequential", "ratings"
 #: Names of recommenders by which their family can be guessed.
 _NAMES = {
     SEQUENTIAL: re.compile(
         r"(?i).*(sasrec|[bB]ert4rec|gru4rec|caser|fpmc|narm|nextitnet|markov|transrec).*"
     ),
     "popularity": re.compile(r"(?i)(most|top)?[-_ ]?pop(ular|ularity|ular items)?"),
+    RATINGS: re.compile(r"(?i).*(funk[-_ ]?svd|biased[-_ ]?mf|svd(pp|\+\+)|persmean|slopeone).*"),
 }
 
 
@@ -120,14 +121,14 @@ def families(
         if name not in names:
             raise ValueError(f"family must name recommenders of the log, got {as_written(name)}")
     known_families, notes = list(learned_prior.learned().families), []
-    for unknown in sorted({*family.values()} - {"", *known_families}):
+    for unknown in sorted({*family.values()} - {"", RATINGS, *known_families}):
         notes.append(
             f"family {unknown} has no mean of its own in the learned prior, as "
             f"{' and '.join(known_families)} have"
         )
     for name in names:
         likely = likely_family(name)
-        if likely and not family.get(name):
+        if likely not in ("", RATINGS) and not family.get(name):
             notes.append(
                 f"{shortened(name)} seems to be {likely}, for which estimates are off unless "
                 f"family says so (--family {shortened(name)}={likely})"

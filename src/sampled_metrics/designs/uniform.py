@@ -197,10 +197,18 @@ class UniformAnalysis(Analysis):
         if record is None:
             return np.nan, np.nan
         first = self.sample.share_first(recommender)
-        if outside := track_record.beyond(record, first, recommender, mean.value):
+        outside = track_record.beyond(record, first, recommender, mean.value)
+        if self._family(recommender) == options.RATINGS:
+            outside = track_record.RATINGS_MISSED
+        if outside:
             notes.append(f"no typical range of {metric.name}: {outside}")
             return np.nan, np.nan
         return track_record.typical_range(record, mean.value, mean.error / mean.value, mean.users)
+
+    def _family(self, recommender: str) -> str:
+        """The family that was stated, or else the one that the name suggests."""
+        stated = self.values.families[self.sample.names.index(recommender)]
+        return stated or options.likely_family(recommender)
 
     def _doubts(
         self, metric: Metric, recommender: str, mean: UserMean, interval: MetricInterval
@@ -379,10 +387,7 @@ class UniformAnalysis(Analysis):
             return np.nan
         lead = abs(np.log(paired.means[first].value / paired.means[second].value))
         error = self.values.learned_error(metric, first, second)
-        families = dict(zip(self.sample.names, self.values.families, strict=True))
-        reads_sequences = {
-            (families[name] or options.likely_family(name)) == options.SEQUENTIAL for name in pair
-        }
+        reads_sequences = {self._family(name) == options.SEQUENTIAL for name in pair}
         likeness = self.sample.likeness(first, second)
         return float(track_record.strength(lead, error, likeness, len(reads_sequences) == 2))
 

@@ -57,7 +57,8 @@ def estimate(
     estimator : str, optional
         One of `ESTIMATORS`; by default the one for :ref:`the metric <howto-correction>`.
     family : str or mapping of recommenders to str, optional
-        "sequential" or "popularity", for which the :ref:`learned prior <howto-correction>` differs.
+        "sequential" or "popularity", for which the :ref:`learned prior <howto-correction>` differs;
+        "ratings" for models that predict ratings, which get no typical range.
     gamma : float, optional
         Weight of the variance in "bias-variance", finite and above 0, which is then the default
         estimator; else :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
