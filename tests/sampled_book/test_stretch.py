@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampled_book.data import benchmark
+from sampled_book.data import benchmark, neural
 from sampled_book.experiments import reversals, stretch
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.metrics import DEPTH_ERROR, recall_depth
@@ -125,3 +125,14 @@ def test_a_depth_is_printed_only_where_the_benchmark_has_a_small_error(bundled):
     assert set(rows.loc[has_depth, "m"]) == {50, 100, 500, 1_000}
     is_recall = rows["metric"].isin(["recall@10", "recall@20"]).to_numpy()
     assert errors[~has_depth & is_recall].max() > 0.2  # with 20 negatives
+
+
+def test_neural_recommenders_keep_the_limit_of_the_depth():
+    for path in neural.BUNDLE.glob("*.npz"):
+        ranks = benchmark.ranks(path.stem, neural.BUNDLE)
+        n_items = next(iter(ranks.values())).n_candidates.mean()
+        sizes = [m for m in (50, 100, 1_000) if recall_depth(metric("recall@10"), n_items, m)]
+        table = stretch.counted(ranks, sizes, ["recall@10", "recall@20"])
+        errors = table.loc[table["target"] == "stretched", ["low", "high"]]
+        assert sizes
+        assert (errors.abs() < DEPTH_ERROR / 2).all(axis=None)
