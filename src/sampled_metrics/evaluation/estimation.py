@@ -39,8 +39,7 @@ def estimate(
 ) -> Estimates:
     """Report for each recommender the naive metric, an estimate of the exact one, and its ranges.
 
-    Estimates are means over users. Ties with sampled negatives count as if broken at random. See
-    :ref:`Guarantees <lib-guarantees>` for the theorem behind the intervals.
+    Means over users, with ties broken at random. Theorems: :ref:`Guarantees <lib-guarantees>`.
 
     Parameters
     ----------
