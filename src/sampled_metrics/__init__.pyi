@@ -7,6 +7,9 @@ from . import (
     estimators as estimators,
 )
 from . import (
+    orders as orders,
+)
+from . import (
     priors as priors,
 )
 from . import (
@@ -14,9 +17,6 @@ from . import (
 )
 from . import (
     results as results,
-)
-from . import (
-    verdicts as verdicts,
 )
 from .auditing import audit as audit
 from .bounds.identification import (

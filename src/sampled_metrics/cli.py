@@ -534,8 +534,8 @@ COMMANDS = {
         "Items are ranked by factors among all items that their user was not trained on, in "
         "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
         "and in columns of their own.",
-        "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
-        "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
+        "sampled-metrics example toy\nsampled-metrics rank --user-factors toy/U.npy "
+        "--item-factors toy/V.npy --train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),
     "anchors": _Command(_anchors, options.anchors_options,
         "Say whom to rank among all items next, where scores are expensive.",

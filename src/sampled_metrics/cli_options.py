@@ -135,8 +135,8 @@ def plan_options(add: partial[None]) -> None:
 
 def rank_options(add: partial[None]) -> None:
     forms = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
-    add("--users FILE", f"factors of users {forms}", required=True)
-    add("--items FILE", f"factors of items {forms}", required=True)
+    add("--user-factors FILE", f"factors of users {forms}", dest="users", required=True)
+    add("--item-factors FILE", f"factors of items {forms}", dest="items", required=True)
     add("--train FILE", "items that are no candidates: a CSV or Parquet file with columns user and "
         "item, or users by items, non-zero (.npz of SciPy's save_npz)")
     add("--test FILE", "held-out items: a CSV or Parquet file with columns user and item",

@@ -128,7 +128,7 @@ def order_by_negatives(
 
     See Also
     --------
-    sampled_metrics.verdicts.verdict : How often one evaluation finds the right order.
+    sampled_metrics.orders.order : How often one evaluation finds the right order.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def _ideal(relevant: int, k: int | None) -> float:
 
 @dataclass(frozen=True)
 class Declaration:
-    """All that is particular to one kind of metric; every module reads it here.
+    """All that is particular to a metric with any cut-off; every module reads it here.
 
     The relevant item at `rank`, the `position`-th best of `relevant` items, adds
     ``function(weight(position), rank) / scale(relevant, k)``, or 0 beyond the cut-off. With
@@ -91,17 +91,17 @@ class Declaration:
     other_names: tuple[str, ...] = ()
     """Names elsewhere: RecBole, RecTools, ranx, trec_eval, ir_measures, PyKEEN; no "_" or "-"."""
 
-    def spellings(self, kind: str) -> tuple[str, ...]:
+    def spellings(self, base: str) -> tuple[str, ...]:
         """The forms of the metric's name.
 
         >>> DECLARED["ap"].spellings("ap")
         ('ap', 'ap@k')
         """
-        with_cutoff = (f"{kind}@k",)
-        return {"no": (kind,), "may": (kind, *with_cutoff), "must": with_cutoff}[self.cutoff]
+        with_cutoff = (f"{base}@k",)
+        return {"no": (base,), "may": (base, *with_cutoff), "must": with_cutoff}[self.cutoff]
 
 
-#: Each kind of metric, declared once.
+#: Each metric by its name without a cut-off, declared once.
 DECLARED = {
     "auc": Declaration(
         "AUC", "share of the irrelevant items that are below a relevant one", _linear
@@ -136,7 +136,7 @@ DECLARED = {
         "Accuracy", "1 if a relevant item is first", _hit, _best, last_rank=1
     ),
 }  # fmt: skip
-_KIND_BY_NAME = {name: kind for kind, entry in DECLARED.items() for name in entry.other_names}
+_BASE_BY_NAME = {name: base for base, entry in DECLARED.items() for name in entry.other_names}
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,15 +145,15 @@ class Metric:
 
     Attributes
     ----------
-    kind : str
-        One of the keys of `DECLARED`.
+    base : str
+        The name without a cut-off, one of the keys of `DECLARED`.
     k : int or None
         Cut-off, at least 1; None where the metric looks at the whole ranking.
 
     Raises
     ------
     ValueError
-        If `kind` is unknown, or `k` is missing, below 1 or not taken.
+        If `base` is unknown, or `k` is missing, below 1 or not taken.
 
     See Also
     --------
@@ -165,30 +165,30 @@ class Metric:
     metric('ndcg@10')
     """
 
-    kind: str
+    base: str
     k: int | None = None
 
     def __post_init__(self) -> None:
-        declared = DECLARED.get(self.kind)
+        declared = DECLARED.get(self.base)
         if declared is None:
-            raise _unknown(self.kind)
+            raise _unknown(self.base)
         if self.k is None:
             if declared.cutoff == "must":
-                raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
+                raise ValueError(f"metric {self.base!r} needs a cut-off, as in '{self.base}@10'")
         elif declared.cutoff == "no":
-            raise ValueError(f"metric '{self.kind}@{self.k}' has a cut-off: {self.kind} takes none")
+            raise ValueError(f"metric '{self.base}@{self.k}' has a cut-off: {self.base} takes none")
         else:
             integer(self.k, "k", 1)
 
     @property
     def declaration(self) -> Declaration:
-        """All that is particular to the metric's kind."""
-        return DECLARED[self.kind]
+        """All that is particular to such metrics."""
+        return DECLARED[self.base]
 
     @property
     def name(self) -> str:
         """The name that :func:`metric` parses back into this metric."""
-        return self.kind + self._parameter
+        return self.base + self._parameter
 
     @property
     def label(self) -> str:
@@ -381,7 +381,7 @@ class Metric:
         if (r < j).any():
             raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
         if self.linear and items is None:
-            raise ValueError(f"n_items is needed by {self.kind}, got None")
+            raise ValueError(f"n_items is needed by {self.base}, got None")
         return self.smooth_term(r, j, relevant, items)
 
     def smooth_term(
@@ -433,12 +433,12 @@ def factors(metric: Metric, gain: FloatArray) -> FloatArray:
     return np.asarray(weight / metric.scale(gain.size))
 
 
-def _unknown(kind: str) -> ValueError:
+def _unknown(base: str) -> ValueError:
     """The refusal of a name, with a near one."""
-    same_kind = _KIND_BY_NAME.get(kind)
-    similar = [same_kind] if same_kind else difflib.get_close_matches(kind, DECLARED, n=1)
+    same_base = _BASE_BY_NAME.get(base)
+    similar = [same_base] if same_base else difflib.get_close_matches(base, DECLARED, n=1)
     hint = f"did you mean {similar[0]!r}?" if similar else f"use one of {', '.join(DECLARED)}"
-    return ValueError(f"metric {as_written(kind)} is unknown: {hint}")
+    return ValueError(f"metric {as_written(base)} is unknown: {hint}")
 
 
 def relevant_set(ranks: ArrayLike) -> np.ndarray:
@@ -534,7 +534,7 @@ class OtherMetric(Metric):
 
     @property
     def label(self) -> str:
-        return self.kind
+        return self.base
 
 
 def shown(name: str) -> Metric:
@@ -551,9 +551,9 @@ def _named(name: str) -> Metric:
     trec_match = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
     spelling = "@".join(trec_match.groups()) if trec_match else name.lower()
     spelling = re.sub(r"[_ ]at(@| +(?=[0-9]))", "@", spelling)  # such as hits_at_10
-    kind, separator, parameter = (part.strip() for part in spelling.partition("@"))
-    kind = _KIND_BY_NAME.get(re.sub(r"[_ -]", "", kind), kind)
-    declared = DECLARED.get(kind)
+    base, separator, parameter = (part.strip() for part in spelling.partition("@"))
+    base = _BASE_BY_NAME.get(re.sub(r"[_ -]", "", base), base)
+    declared = DECLARED.get(base)
     if separator and not re.fullmatch(r"-?[0-9]{1,18}", parameter):
         raise ValueError(
             f"k must be a whole number {'below 10**18' if parameter.isdecimal() else '>= 1'}, got "
@@ -561,7 +561,7 @@ def _named(name: str) -> Metric:
         )
     if not separator and declared is not None and declared.cutoff == "must":
         raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
-    return Metric(kind, int(parameter) if separator else None)
+    return Metric(base, int(parameter) if separator else None)
 
 
 #: The largest relative error of the benchmark's recommenders, where there is a depth.

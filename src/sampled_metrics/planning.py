@@ -33,9 +33,9 @@ from .log.sub_corpus import SubCorpus
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
+from .orders import Order, PopulationPair, Ranks, negatives_needed
 from .protocol import Protocol, thinned_counts
 from .results import Plan, Result, source_of, table_of
-from .verdicts import PopulationPair, Ranks, Verdict, negatives_needed
 
 #: A log, or a source that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
@@ -155,10 +155,8 @@ def plan(
     rows = []
     for pair_names, pair in _progress.bar(pairs.items(), desc="plan", unit="pair", show=progress):
         for name in names:
-            verdict_at = cache(partial(_verdict, pair, name, protocol))
-            rows.append(
-                _sampled_row(pair_names, name, verdict_at, protocol, users, most, confidence)
-            )
+            order_at = cache(partial(_order, pair, name, protocol))
+            rows.append(_sampled_row(pair_names, name, order_at, protocol, users, most, confidence))
         exact = pair.exact(users)
         needed, scores = exact.users(confidence), users * size
         rows.append(_plan_row(pair_names, EXACT, exact, confidence, size, needed, None, scores))
@@ -298,19 +296,19 @@ def _pairs(
     return pairs
 
 
-def _verdict(
+def _order(
     pair: PopulationPair, name: str, protocol: Protocol, n_negatives: int, n_users: int
-) -> Verdict:
-    """The verdict of so many users with so many negatives each."""
+) -> Order:
+    """The order of so many users with so many negatives each."""
     sampled = replace(protocol, n_negatives=n_negatives)
     gamma = corrections.default_gamma(n_users)
-    return pair.verdict(corrections.by_name(name, pair.metric, sampled, gamma=gamma), n_users)
+    return pair.order(corrections.by_name(name, pair.metric, sampled, gamma=gamma), n_users)
 
 
 def _sampled_row(
     pair_names: tuple[str, str],
     name: str,
-    verdict_at: Callable[[int, int], Verdict],
+    order_at: Callable[[int, int], Order],
     protocol: Protocol,
     n_users: int,
     max_negatives: int,
@@ -318,22 +316,22 @@ def _sampled_row(
 ) -> _PlanRow:
     """The row of an estimator; users are searched for where gamma depends on them."""
     m = protocol.n_negatives
-    verdict = verdict_at(m, n_users)
+    order = order_at(m, n_users)
     negatives = _fewest_reaching(
-        lambda tried: verdict_at(tried, n_users), _steps(max_negatives), confidence
+        lambda tried: order_at(tried, n_users), _steps(max_negatives), confidence
     )
     if name == "bias-variance":
-        users = _fewest_reaching(partial(verdict_at, m), _steps(_MOST_USERS), confidence)
+        users = _fewest_reaching(partial(order_at, m), _steps(_MOST_USERS), confidence)
     else:
-        users = verdict.users(confidence)
+        users = order.users(confidence)
     scores = None if negatives is None else n_users * (negatives + 1)
-    return _plan_row(pair_names, name, verdict, confidence, m + 1, users, negatives, scores)
+    return _plan_row(pair_names, name, order, confidence, m + 1, users, negatives, scores)
 
 
 def _plan_row(
     pair_names: tuple[str, str],
     name: str,
-    verdict: Verdict,
+    order: Order,
     confidence: float,
     cost: int,
     users: int | None,
@@ -345,8 +343,8 @@ def _plan_row(
         users = None
     counts = (negatives, scores, users, None if users is None else users * cost)
     shown = (None if count is None or count > _MOST_COUNT else count for count in counts)
-    detectable = float(ndtri(confidence)) * verdict.sd
-    return _PlanRow(*pair_names, name, verdict.probability, detectable, *shown)
+    detectable = float(ndtri(confidence)) * order.sd
+    return _PlanRow(*pair_names, name, order.probability, detectable, *shown)
 
 
 def _steps(last: int) -> list[int]:
@@ -362,17 +360,15 @@ def _steps(last: int) -> list[int]:
 
 
 def _fewest_reaching(
-    verdict_at: Callable[[int], Verdict], grid: list[int], confidence: float
+    order_at: Callable[[int], Order], grid: list[int], confidence: float
 ) -> int | None:
     """Fewest negatives, or users, from which on all steps of the grid keep the confidence."""
     fewest = grid[-1] + 1
     for step in reversed(grid):
-        verdict = verdict_at(step)
-        if verdict.z <= 0 or verdict.probability < confidence:
+        order = order_at(step)
+        if order.z <= 0 or order.probability < confidence:
             return (
-                negatives_needed(verdict_at, step, fewest, confidence)
-                if fewest <= grid[-1]
-                else None
+                negatives_needed(order_at, step, fewest, confidence) if fewest <= grid[-1] else None
             )
         fewest = step
     return fewest

@@ -123,7 +123,7 @@ def _lines(row: Row, metrics: list[Metric] | None) -> list[_Line]:
     for metric, (value, half) in row.printed.items():
         if metrics is None or metric in metrics:
             low, high = max(value - half, 0.0), min(value + half, 1.0)
-            is_bounded = row.corpus != "unknown" and metric.kind != "auc"
+            is_bounded = row.corpus != "unknown" and metric.base != "auc"
             varies_most = min(max(0.5, low), high)  # of the numbers that round to the printed one
             error = _error(varies_most * (1.0 - varies_most), n_queries)
             proves = PROVES[row.corpus].format(corpus_size=size)

@@ -102,7 +102,7 @@ ORDER = [
     "_threads", "_validate", "_files", "_progress", "_confidence", "_printed_ranges", "numerics",
     "metrics", "protocol", "estimators", "tied_places", "relevant_sets", "priors", "learned_prior",
     "consistency",
-    "verdicts", "log", "readers", "bounds", "results", "designs", "ranking",
+    "orders", "log", "readers", "bounds", "results", "designs", "ranking",
     "evaluation", "planning", "auditing", "printed_rows",
     "published_corpora", "published_tables", "example", "gate", "report",
     "cli_options", "cli", "__main__",

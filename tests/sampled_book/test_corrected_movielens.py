@@ -7,7 +7,7 @@ from scipy import stats
 from sampled_book.chapters import corrected_movielens, correcting, verdicts
 from sampled_book.data import datasets
 from sampled_metrics import Protocol, metric
-from sampled_metrics.verdicts import Verdict
+from sampled_metrics.orders import Order
 from tests.data import simulated
 
 METRICS, GAMMAS = ["recall@10", "ndcg@10", "ap", "auc"], [1.0, 0.1, 0.01, 0.001]
@@ -60,5 +60,5 @@ def test_the_number_of_users_gives_the_probability_asked_for(setting):
         assert (users is None) == (each.z <= 0)
         if users is not None:
             sd = each.sd * np.sqrt(each.n_users / users)
-            again = Verdict(each.exact, each.expected, sd, users)
+            again = Order(each.exact, each.expected, sd, users)
             assert again.probability >= 0.95 - 1e-9

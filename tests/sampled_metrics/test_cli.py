@@ -30,6 +30,7 @@ from tests.reference import bundled_ranks, write_log
 
 pytestmark = pytest.mark.words
 
+FACTORS = "--user-factors toy/U.npy --item-factors toy/V.npy"
 FEW = ["--metrics", "auc", "--no-identification"]
 
 
@@ -226,7 +227,7 @@ TABLES = [
     "gate toy/old.csv toy/new.csv TOY --metric auc",
     "published toy/table.csv TOY --users 300",
     "plan --from toy/log.csv TOY --metric auc",
-    "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv",
+    f"rank {FACTORS} --test toy/test.csv",
     "audit toy/negatives.csv --n-items 500",
 ]
 
@@ -330,12 +331,15 @@ WRONG = [
     ("estimate LOG --shared-negatives", "--no-identification leaves the ranges out"),
     ("compare LOG --metric ap --shared-negatives", "estimate with --no-identification says"),
     (
-        "rank --users u --items v --test t -o r --format=csv",
+        "rank --user-factors u --item-factors v --test t -o r --format=csv",
         "--format must be left out beside --output",
     ),
-    ("rank --users log.csv --items log.csv --test log.csv", "log.csv"),
-    ("rank --users u --items v --test t --name ''", "--name must be printable text that is not"),
-    ("rank --users u --items v --test t --name 'a\nb'", r"not empty, got 'a\nb'"),
+    ("rank --user-factors log.csv --item-factors log.csv --test log.csv", "log.csv"),
+    (
+        f"rank {FACTORS} --test t --name ''",
+        "--name must be printable text that is not",
+    ),
+    (f"rank {FACTORS} --test t --name 'a\nb'", r"not empty, got 'a\nb'"),
 ]
 
 
@@ -476,7 +480,7 @@ def test_plan_for_the_catalogue_of_the_log_or_another(log, capsys):
 
 def test_rank_agrees_with_sorting(folder, capsys):
     assert main(["example", "toy"]) == 0
-    words = "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv -o ranks.csv"
+    words = f"rank {FACTORS} --test toy/test.csv -o ranks.csv"
     assert main(words.split()) == 0
     scores = np.load("toy/U.npy") @ np.load("toy/V.npy").T
     test, ranks = pd.read_csv("toy/test.csv"), pd.read_csv("ranks.csv")
@@ -490,7 +494,7 @@ def test_compare_reads_the_named_ranks_of_several_recommenders(folder, capsys):
     assert main(["example", "toy"]) == 0
     for name in ("ranks", "plain"):
         Path(name).mkdir()
-    words = "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv"
+    words = f"rank {FACTORS} --train toy/train.npz --test toy/test.csv"
     for score in ("dot", "cosine"):
         options = [*words.split(), "--score", score]
         assert main([*options, "--name", score.upper(), "-o", f"ranks/{score}.csv"]) == 0
@@ -517,7 +521,7 @@ def test_rank_prints_metrics_of_ties_and_sets(folder, capsys):
     np.savez("V.npz", scores.T.astype(float))
     held = {"user": [0, 0, 1, 2], "item": [1, 3, 0, 5]}
     pd.DataFrame(held).to_csv("test.csv", index=False)
-    words = ["rank", "--users", "U.npy", "--test", "test.csv", "--metrics", "recall@2", "rr"]
+    words = ["rank", "--user-factors", "U.npy", "--test", "test.csv", "--metrics", "recall@2", "rr"]
     # User 0: ranks 2 or 3, and 4 or 5. User 1: 1, 2 or 3. User 2: 1.
     expected = {
         "recall@2": ((1 / 2) / 2 + 2 / 3 + 1) / 3,
@@ -525,30 +529,32 @@ def test_rank_prints_metrics_of_ties_and_sets(folder, capsys):
     }
     for items in ("V.csv", "V.npz"):
         capsys.readouterr()
-        assert main([*words, "--items", items, "--format", "csv", "--quiet"]) == 0
+        assert main([*words, "--item-factors", items, "--format", "csv", "--quiet"]) == 0
         table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
         assert table["value"].to_dict() == pytest.approx(expected)
     assert table["users"].tolist() == [3, 3]
     lazily = ["--stop-at", "2", "--candidates", "test.csv", "--format", "csv", "--quiet"]
     capsys.readouterr()
-    assert main([*words[:-1], "--items", "V.csv", *lazily]) == 0
+    assert main([*words[:-1], "--item-factors", "V.csv", *lazily]) == 0
     table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
     assert table["value"].to_dict() == pytest.approx({"recall@2": expected["recall@2"]})
-    assert "stop_at" in refused([*words, "--items", "V.csv", "--candidates", "test.csv"], capsys)
-    assert main([*words, "--items", "V.csv", "-o", "ranks.csv", "--quiet"]) == 0
+    assert "stop_at" in refused(
+        [*words, "--item-factors", "V.csv", "--candidates", "test.csv"], capsys
+    )
+    assert main([*words, "--item-factors", "V.csv", "-o", "ranks.csv", "--quiet"]) == 0
     assert "4 ranks in ranks.csv" in (stdout := capsys.readouterr().out)
     assert "recall@2  0.6389" in stdout
     assert "up to 2 held-out items" in refused(["estimate", "ranks.csv"], capsys)
-    assert "recall@z" in refused([*words[:-1], "recall@z", "--items", "V.csv"], capsys)
+    assert "recall@z" in refused([*words[:-1], "recall@z", "--item-factors", "V.csv"], capsys)
     for items, content in (("no.csv", None), ("V2.csv", "a,b\n"), ("V2.npz", "x")):
         if content is not None:
             Path(items).write_text(content, encoding="utf-8")
-        assert items in refused([*words, "--items", items], capsys)
+        assert items in refused([*words, "--item-factors", items], capsys)
 
 
 def test_estimate_takes_exact_ranks(folder, capsys):
     assert main(["example", "toy"]) == 0
-    words = "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv"
+    words = f"rank {FACTORS} --train toy/train.npz --test toy/test.csv"
     assert main([*words.split(), "-o", "ranks.csv", "--metrics", "ndcg@10"]) == 0
     printed = capsys.readouterr().out
     assert main(["estimate", "ranks.csv", "--metrics", "ndcg@10", "--format", "csv"]) == 0

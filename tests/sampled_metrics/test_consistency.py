@@ -8,7 +8,7 @@ import pytest
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
-from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
+from sampled_metrics.orders import Order, negatives_needed, order
 from tests.reference import exact_pmf
 
 TOY = {
@@ -119,13 +119,13 @@ def test_bad_ranks(ranks, n_items, message):
 
 
 def test_a_verdict_without_chance_is_right_or_wrong():
-    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
-    assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
-    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
+    assert Order(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
+    assert Order(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
+    assert Order(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
     # A metric that cannot tell two recommenders apart finds no order.
-    tied_verdict = Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5)
-    assert tied_verdict.users() is None
-    assert tied_verdict.probability == 0
+    tied_order = Order(exact=0.1, expected=0.0, sd=0.0, n_users=5)
+    assert tied_order.users() is None
+    assert tied_order.probability == 0
 
 
 def test_negatives_needed_equals_trying_every_m():
@@ -134,7 +134,7 @@ def test_negatives_needed_equals_trying_every_m():
 
     @cache
     def at(m):
-        return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
+        return order(first, second, naive(name, Protocol(60, m, replacement=False)))
 
     for confidence in (0.5, 0.6, 0.8, 0.9):
         slow = [m for m in range(1, 56) if at(m).probability >= confidence]
@@ -147,7 +147,7 @@ def test_an_evaluation_that_sees_no_difference_is_not_right(replacement):
     # Up to nine negatives everything is in the sampled top ten, for both recommenders.
     def at(m):
         protocol = Protocol(1_000, m, replacement=replacement)
-        return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
+        return order([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
 
     assert [at(m).z for m in range(1, 10)] == [0] * 9
     assert at(10).z > 0
@@ -163,22 +163,22 @@ def test_a_permutation_of_the_users_has_no_exact_order():
     first, second = [12, 1, 1, 4, 1, 20, 16], [1, 4, 16, 20, 12, 1, 1]
     assert metric("ap")(first).mean() != metric("ap")(second).mean()
     with pytest.raises(ValueError, match="exact must not be 0"):
-        verdict(first, second, naive(metric("ap"), Protocol(60, 5)))
+        order(first, second, naive(metric("ap"), Protocol(60, 5)))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda _: OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10), r"in \[1, 9\], got 10"),
-        (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
-        (lambda e: verdict([1], [61], e), "must be <= 60"),
-        (lambda e: verdict([1], [2], e).users(0.4), r"a number in \[0.5, 1\), got 0.4"),
+        (lambda e: order([1, 2], [2, 1], e), "exact must not be 0"),
+        (lambda e: order([1], [61], e), "must be <= 60"),
+        (lambda e: order([1], [2], e).users(0.4), r"a number in \[0.5, 1\), got 0.4"),
         (
-            lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
+            lambda e: order([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
             "protocol must be for n_relevant = 1 in each instance, got 2",
         ),
-        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 5, 4), "high must be"),
-        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 1, 4, 1.0), "confidence"),
+        (lambda e: negatives_needed(lambda m: order([1], [2], e), 5, 4), "high must be"),
+        (lambda e: negatives_needed(lambda m: order([1], [2], e), 1, 4, 1.0), "confidence"),
     ],
 )
 def test_bad_verdicts_are_refused(call, message):

@@ -20,13 +20,13 @@ def digits_metric(m, sampled_rank, size):
     """Metric of one relevant item at `sampled_rank` among `size` items, to 50 digits."""
     if m.k is not None and sampled_rank > m.k:
         return mp.mpf(0)
-    if m.kind == "auc":
+    if m.base == "auc":
         return mp.mpf(size - sampled_rank) / (size - 1)
-    if m.kind == "ndcg":
+    if m.base == "ndcg":
         return 1 / mp.log(sampled_rank + 1, 2)
-    if m.kind == "ap":
+    if m.base == "ap":
         return mp.mpf(1) / sampled_rank
-    assert m.kind == "recall"
+    assert m.base == "recall"
     return mp.mpf(1)
 
 

@@ -372,9 +372,9 @@ def test_rank_takes_any_files(data):
                 )
             )
         )
-    options = ["--users", "U.npy", "--items", "V.npy", "--test", "test.csv", "--train", "train.npz"]
+    words = "--user-factors U.npy --item-factors V.npy --test test.csv --train train.npz"
     with folder(**files | {name: bytes(content)}):
-        check("rank", *options)
+        check("rank", *words.split())
 
 
 @given(tables(["q", "0", "d", "1"]) | st.text(alphabet="q0d1 \t\n.-e", max_size=60))

@@ -10,9 +10,9 @@ import pytest
 
 from sampled_metrics import Protocol, estimators, metric, planning
 from sampled_metrics.log.read import read_log
+from sampled_metrics.orders import Order, PopulationPair, order
 from sampled_metrics.planning import ESTIMATORS, EXACT, fitted
 from sampled_metrics.protocol import thinned
-from sampled_metrics.verdicts import PopulationPair, Verdict, verdict
 
 
 def plan(*arguments, **options):
@@ -24,7 +24,7 @@ def plan(*arguments, **options):
 def chances(pair, name, protocols, users, by):
     """The probability of the right verdict by an estimator, for each protocol and users."""
     return [
-        verdict(
+        order(
             *pair,
             estimators.by_name(by, metric(name), protocol, gamma=estimators.default_gamma(n_users)),
             n_users=n_users,
@@ -53,13 +53,13 @@ def test_mean_and_variance_by_enumeration():
             weight = p * q * protocol.pmf(r)[x] * protocol.pmf(s)[y]
             outcomes.append((weight, estimator.values[x] - estimator.values[y]))
     weight, difference = np.array(outcomes).T
-    pair_verdict = verdict(first, second, estimator, n_users=7)
+    pair_order = order(first, second, estimator, n_users=7)
     assert weight.sum() == pytest.approx(1)
-    assert pair_verdict.expected == pytest.approx(weight @ difference)
+    assert pair_order.expected == pytest.approx(weight @ difference)
     variance = weight @ difference**2 - (weight @ difference) ** 2
-    assert pair_verdict.sd == pytest.approx(np.sqrt(variance / 7))
+    assert pair_order.sd == pytest.approx(np.sqrt(variance / 7))
     exact = 0.25 + 0.75 / 4 - (0.5 / 2 + 0.125 / 3 + 0.375 / 6)
-    assert pair_verdict.exact == pytest.approx(exact)
+    assert pair_order.exact == pytest.approx(exact)
 
 
 def test_a_fit_says_what_the_log_says():
@@ -188,10 +188,10 @@ def test_arrays_are_drawn_as_pairs():
     # By hand: AUC differs by 1/9 for one user and by 3/9 for the other, and the sample is exact.
     first, second = [1, 4], [2, 7]
     estimator = estimators.naive(metric("auc"), Protocol(10, 9, replacement=False))
-    paired = verdict(first, second, estimator, n_users=4)
+    paired = order(first, second, estimator, n_users=4)
     assert paired.expected == pytest.approx(2 / 9)
     assert paired.sd == pytest.approx(np.std([1 / 9, 3 / 9]) / 2)
-    independent = verdict({1: 0.5, 4: 0.5}, {2: 0.5, 7: 0.5}, estimator, n_users=4)
+    independent = order({1: 0.5, 4: 0.5}, {2: 0.5, 7: 0.5}, estimator, n_users=4)
     assert independent.expected == pytest.approx(paired.expected)
     assert independent.sd == pytest.approx(np.sqrt(np.var([0, 3 / 9]) + np.var([1 / 9, 6 / 9])) / 2)
 
@@ -285,8 +285,8 @@ def test_a_verdict_takes_the_name_of_an_estimator(name):
     estimator = estimators.by_name(name, "ndcg@10", protocol, gamma=gamma)
     for users, options in ((20, {}), (2, {"n_users": 40})):
         arguments = [3, 40] * users, [5, 20] * users
-        pair_verdict = verdict(*arguments, name, "ndcg@10", protocol, **options)
-        assert pair_verdict == verdict(*arguments, estimator, **options)
+        pair_order = order(*arguments, name, "ndcg@10", protocol, **options)
+        assert pair_order == order(*arguments, estimator, **options)
 
 
 def test_a_plan_says_what_is_enough():
@@ -307,6 +307,6 @@ def test_the_detectable_difference_is_right_with_the_confidence():
     # As many users as planned, whose expected difference is just this.
     for row in plan(BETTER, WORSE, "ndcg@10", Protocol(1_000, 100), 50).to_dict("records"):
         sd = row["detectable"] / NormalDist().inv_cdf(0.95)
-        assert Verdict(0.1, row["detectable"], sd, 50).probability == pytest.approx(0.95)
+        assert Order(0.1, row["detectable"], sd, 50).probability == pytest.approx(0.95)
     exact = PopulationPair.of(BETTER, WORSE, metric("ndcg@10"), Protocol(1_000, 100)).exact(50)
     assert sd == pytest.approx(exact.sd)

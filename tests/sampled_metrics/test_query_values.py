@@ -70,7 +70,7 @@ def test_several_relevant_documents_by_enumeration():
         values = []
         for places in itertools.permutations(range(4, corpus + 1), 2):
             ranks = {"b": 2, **dict(zip("ac", places, strict=True))}
-            if metric.kind == "ndcg":
+            if metric.base == "ndcg":
                 ideal = sorted(relevance.values(), reverse=True)[: metric.k]
                 gain = sum(
                     relevance[d] / math.log2(r + 1)

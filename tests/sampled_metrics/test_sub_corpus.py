@@ -57,20 +57,20 @@ def slow_estimate(run, sampled, metric, values, rows):
             place = values.positions.tolist().index(above + 1)
             value = Fraction(float(rows[place, min(rank - 1 - above, rows.shape[1] - 1)]))
             total += value * Fraction(float(factor_by_definition(metric, j, n_relevant)))
-            if metric.kind == "auc":
+            if metric.base == "auc":
                 total += Fraction(1, n_relevant) * (1 + Fraction(j, 9 - n_relevant))
     return total / len(run)
 
 
 def factor_by_definition(metric, j, n_relevant):
     """A term of the metric at the best rank it can have, divided by its function of the rank."""
-    if metric.kind == "auc":
+    if metric.base == "auc":
         return 1 / (n_relevant * (9 - n_relevant))
     if metric.k is not None and metric.k < j:  # any rank that counts gives the factor: take j = 1
         return {"ap": j / min(n_relevant, metric.k)}.get(
-            metric.kind, factor_by_definition(metric, 1, n_relevant) * (metric.kind != "hit")
+            metric.base, factor_by_definition(metric, 1, n_relevant) * (metric.base != "hit")
         )
-    function = {"ap": 1 / j, "rr": 1 / j, "ndcg": 1 / np.log2(j + 1)}.get(metric.kind, 1)
+    function = {"ap": 1 / j, "rr": 1 / j, "ndcg": 1 / np.log2(j + 1)}.get(metric.base, 1)
     return metric.term(j, j, n_relevant) / function
 
 

@@ -92,7 +92,7 @@ def inside_texts(
         return unshaped[key[:2]].low <= values[key] <= unshaped[key[:2]].high
 
     corrected_keys = [key for key in values if key[2] != "uncorrected"]
-    naive = [k for k in values if k[2] == "uncorrected" and chosen[k[1]].kind != "auc"]
+    naive = [k for k in values if k[2] == "uncorrected" and chosen[k[1]].base != "auc"]
     return {
         "id_held": int(sum(e.low <= exact[k] <= e.high for k, e in unshaped.items())),
         "id_of": len(unshaped),

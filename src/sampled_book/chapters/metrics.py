@@ -37,7 +37,7 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
         ax.plot(grid, parsed_metric(grid, n_items), "k", lw=width, **style)
         ax.plot(grid[:10], parsed_metric(grid[:10], n_items), "k.", ms=7)
         rank, offset, alignment = places.get(
-            parsed_metric.kind, ((parsed_metric.k or 0) + 1, (8, 66), "left")
+            parsed_metric.base, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
         height = float(parsed_metric(rank, n_items))
         ax.annotate(

@@ -147,7 +147,7 @@ def depth_texts(ranks: Mapping[str, RankIntervals], name: str, n_negatives: int)
     parsed_metric = metric(name)
     recommenders = list(ranks.values())
     candidates = float(recommenders[-1].n_candidates.mean())
-    deep = Metric(parsed_metric.kind, round((parsed_metric.k or 1) * candidates / n_negatives))
+    deep = Metric(parsed_metric.base, round((parsed_metric.k or 1) * candidates / n_negatives))
     worth = parsed_metric(np.arange(1, n_negatives + 2))
     texts: Texts = {"candidates": round(candidates), "deep": deep.k}
     for key, each in (("x", recommenders[0]), ("z", recommenders[-1])):

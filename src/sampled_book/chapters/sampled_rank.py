@@ -67,7 +67,7 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
         curves = {m: naive(name, protocol).expected(shown) for m, protocol in protocols.items()}
         figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
         ax.set(title=metric(name).label, ylim=(-0.03, 1.08), xscale="log")
-        if metric(name).kind == "auc":
+        if metric(name).base == "auc":
             ax.text(0.5, 0.5, "all curves coincide", transform=ax.transAxes, ha="center")
             continue
         lines = {str(line.get_label()): line for line in ax.lines}

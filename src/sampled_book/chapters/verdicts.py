@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from sampled_metrics import metric
 from sampled_metrics._validate import FloatArray
-from sampled_metrics.verdicts import Verdict
+from sampled_metrics.orders import Order
 
 from ..display import figures
 from ..display.tables import Frame, Texts
@@ -28,7 +28,7 @@ def verdicts(computed: Frame, n_users: int) -> Frame:
         for a, b in combinations(rows.index, 2):
             gap = rows.loc[a] - rows.loc[b]
             sd = float(np.sqrt((rows.loc[[a, b], "sd"] ** 2).sum()))
-            verdict = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
+            verdict = Order(float(gap["exact"]), float(gap["mean"]), sd, n_users)
             verdicts_by_key[f"{a}, {b}", label, column] = verdict
     series = pd.Series(verdicts_by_key)
     series.index.names = ["Pair", "Metric", "Column"]

@@ -73,12 +73,12 @@ def checked(against: str, digits: int = 12) -> Callable[..., Callable[..., Findi
 
 def exact_metric(metric_: Metric, rank: int, n_items: int) -> Any:
     """The metric of one rank as a rational, or as a float for NDCG, straight from eqs 7-11."""
-    if metric_.kind == "auc":
+    if metric_.base == "auc":
         return Fraction(n_items - rank, n_items - 1)
-    cut = 1 if metric_.kind == "accuracy" else metric_.k
+    cut = 1 if metric_.base == "accuracy" else metric_.k
     inside = cut is None or rank <= cut
-    if metric_.kind == "ndcg":
+    if metric_.base == "ndcg":
         return inside / log2(rank + 1)
-    if metric_.kind in ("ap", "rr"):
+    if metric_.base in ("ap", "rr"):
         return Fraction(int(inside), rank)
-    return Fraction(int(inside), cut if metric_.kind == "precision" and cut else 1)
+    return Fraction(int(inside), cut if metric_.base == "precision" and cut else 1)

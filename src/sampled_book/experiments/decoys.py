@@ -138,7 +138,7 @@ def perfect(
     """
     size, tests = n_decoys, n_test
     j, x = np.arange(1, tests + 1)[:, np.newaxis], np.arange(size + 1)
-    worth = metric.term(j + x, j, tests, tests + size if metric.kind == "auc" else None)
+    worth = metric.term(j + x, j, tests, tests + size if metric.base == "auc" else None)
     if placement == "above":
         return np.asarray(worth.sum(axis=0))
     reach = np.flatnonzero(worth.any(axis=0))[-1] + 1  # beyond the cut-off nothing counts

@@ -119,7 +119,7 @@ def effects(
             parsed_metric = metric(metric_name)
             exact = intervals.evaluate(parsed_metric)
             deep = Metric(
-                parsed_metric.kind, max(1, round((parsed_metric.k or 1) * items / n_negatives))
+                parsed_metric.base, max(1, round((parsed_metric.k or 1) * items / n_negatives))
             )
             of_users = sampled[:, i], exact, intervals.evaluate(deep), first[:, i], last[:, i]
             rows.append((metric_name, name, *(values.mean() for values in of_users)))

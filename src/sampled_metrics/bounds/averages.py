@@ -47,16 +47,16 @@ def contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
     NDCG at the same cut-off. The values of a difference lie in a short interval, so that its
     sampling error is smaller than those of its parts.
     """
-    by_kind: dict[str, list[Metric]] = {}
+    by_base: dict[str, list[Metric]] = {}
     for metric in metrics:
-        kind = "hit" if metric.declaration.is_hit_rate else metric.kind
-        by_kind.setdefault(kind, []).extend([metric] * bool(metric.k))
+        base = "hit" if metric.declaration.is_hit_rate else metric.base
+        by_base.setdefault(base, []).extend([metric] * bool(metric.k))
     pairs: list[tuple[Metric, Metric]] = []
-    for of_kind in by_kind.values():
-        pairs += pairwise(sorted(of_kind, key=lambda metric: metric.k or 0))
+    for of_base in by_base.values():
+        pairs += pairwise(sorted(of_base, key=lambda metric: metric.k or 0))
     pairs += [
         (low, high)
-        for low in metrics if low.kind == "ndcg"
+        for low in metrics if low.base == "ndcg"
         for high in metrics if high.declaration.is_hit_rate and high.k == low.k
     ]  # fmt: skip
     rows = np.zeros((len(pairs), len(metrics)))

@@ -1,4 +1,4 @@
-"""What a log can tell, by its design: values, means over users, ranges and judgements of pairs."""
+"""What a log can tell, by its design: values, means over users, ranges and verdicts of pairs."""
 
 from __future__ import annotations
 

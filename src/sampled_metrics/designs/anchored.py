@@ -19,7 +19,7 @@ from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
 from . import ranges
 from .analysis import Analysis, Request
-from .judging import Judgement
+from .judging import Verdict
 from .ranges import MetricInterval
 from .result_columns import ComparisonRow, EstimateRow
 from .track_record import TYPICAL
@@ -159,7 +159,7 @@ class AnchoredAnalysis(Analysis):
         anchors = self._anchors(metric, pair)
         low, high = anchors.interval(error_rate)
         sign = int(low > 0) - int(high < 0)
-        verdict = Judgement(sign, low, high).verdict(*pair)
+        verdict = Verdict(sign, low, high).sentence(*pair)
         ground = (OF_USERS, THEOREM) if sign else ("", "")
         spread = anchors.estimate, anchors.standard_error
         return ComparisonRow(

@@ -19,7 +19,7 @@ from .._validate import FloatArray
 from ..log.compact import InBlocks, Log
 from ..metrics import Metric
 from .analysis import Request
-from .judging import Judgement, Pair, Paired
+from .judging import Pair, Paired, Verdict
 from .ranges import MetricInterval
 from .sample import Sample, UserMean
 from .track_record import Record
@@ -118,8 +118,8 @@ class BlockAnalysis(UniformAnalysis):
     def record(self, metric: Metric, estimator: str) -> tuple[Record | None, str]:
         return None, "users of a block share their candidates, and those of the benchmark do not"
 
-    def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
+    def verdicts(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Verdict], list[str]]:
         if self.sample.n_blocks < 2:
             raise ValueError(f"blocks must be 2 or more to compare recommenders, got 1: {_ONE}")
-        judgements, notes = super().judgements(paired, bar)
-        return {pair: replace(each, users_needed=None) for pair, each in judgements.items()}, notes
+        verdicts, notes = super().verdicts(paired, bar)
+        return {pair: replace(each, users_needed=None) for pair, each in verdicts.items()}, notes

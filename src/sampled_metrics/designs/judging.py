@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Verdict:
     """The verdict on a pair and the interval of its difference.
 
     `sign` is that of the difference, 0 if undecided; `low` and `high` bound the difference under
@@ -44,7 +44,7 @@ class Judgement:
     detectable: float = np.nan
     users_needed: int | None = None
 
-    def verdict(self, first: str, second: str) -> str:
+    def sentence(self, first: str, second: str) -> str:
         if self.sign == 0:
             return _confidence.UNDECIDED
         better, worse = (first, second) if self.sign > 0 else (second, first)
@@ -52,7 +52,7 @@ class Judgement:
         return f"{better} {beats} {worse}"
 
 
-def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, Judgement]:
+def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, Verdict]:
     """Student's test of the users' differences, with Holm's method over all pairs."""
     signs, remaining = dict.fromkeys(means, 0), len(means)
     p_values = {pair: mean.student(confidence)[2] for pair, mean in means.items()}
@@ -61,21 +61,21 @@ def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, 
             break
         signs[pair] = 1 if means[pair].value > 0 else -1
         remaining -= 1
-    judgements = {}
+    verdicts = {}
     for pair, mean in means.items():
         low, high, _ = mean.student(1.0 - (1.0 - confidence) / len(means))
         half_width = 0.5 * (high - low)
         warrant = _confidence.LARGE_SAMPLE
-        judgements[pair] = Judgement(signs[pair], low, high, warrant=warrant, detectable=half_width)
-    return judgements
+        verdicts[pair] = Verdict(signs[pair], low, high, warrant=warrant, detectable=half_width)
+    return verdicts
 
 
-def with_record(judgement: Judgement, gap: float, confidence: float) -> Judgement:
+def with_record(verdict: Verdict, gap: float, confidence: float) -> Verdict:
     """The verdict of the track record on an undecided pair, unless more confidence is asked for."""
     if confidence > track_record.TYPICAL:
-        return judgement
+        return verdict
     return replace(
-        judgement,
+        verdict,
         sign=1 if gap > 0 else -1,
         assumption=_confidence.LIKE_BENCHMARK,
         warrant=_confidence.TRACK_RECORD,
@@ -92,10 +92,10 @@ class Paired(NamedTuple):
     differences: Mapping[Pair, UserMean]
 
 
-def by_means(values: Values, paired: Paired, confidence: float) -> dict[Pair, Judgement]:
+def by_means(values: Values, paired: Paired, confidence: float) -> dict[Pair, Verdict]:
     """Bets on the users' differences of naive values, if these are unbiased."""
     least_value, largest_value = values.span(paired.metric)
-    span, judgements = largest_value - least_value, {}
+    span, verdicts = largest_value - least_value, {}
     for first, second in paired.differences:
         first_mean, second_mean = paired.naive[first], paired.naive[second]
         user_values, counts = values.sample.tally(first_mean.minus(second_mean))
@@ -107,10 +107,10 @@ def by_means(values: Values, paired: Paired, confidence: float) -> dict[Pair, Ju
         if not sign and gap and (times := (half_width / gap) ** 2) * first_mean.users <= 1e12:
             # The detectable difference falls as 1/sqrt(users).
             users_needed = max(first_mean.users + 1, int(np.ceil(first_mean.users * times)))
-        judgements[first, second] = Judgement(
+        verdicts[first, second] = Verdict(
             sign, low, high, detectable=half_width, users_needed=users_needed
         )
-    return judgements
+    return verdicts
 
 
 def by_bets(
@@ -120,20 +120,20 @@ def by_bets(
     assumed: str | None,
     confidence: float,
     bar: Any,
-) -> tuple[dict[Pair, Judgement], list[str]]:
+) -> tuple[dict[Pair, Verdict], list[str]]:
     """Bets on sampled ranks, under no assumption and then under the one asked for; with notes."""
     judge = Judge(sample, metric, pairs, confidence)
     weights = {None: 1.0} if assumed is None else WEIGHTS
-    judgements: dict[Pair, Judgement] = {}
+    verdicts: dict[Pair, Verdict] = {}
     notes: list[str] = []
     undecided = pairs
     for assumption, weight in weights.items():
-        new_judgements, new_notes = judge.under(assumption, undecided, weight)
+        new_verdicts, new_notes = judge.under(assumption, undecided, weight)
         notes += new_notes
-        judgements |= new_judgements
-        undecided = [pair for pair in undecided if not judgements[pair].sign]
+        verdicts |= new_verdicts
+        undecided = [pair for pair in undecided if not verdicts[pair].sign]
         bar.update()
-    return judgements, notes
+    return verdicts, notes
 
 
 class Judge:
@@ -157,7 +157,7 @@ class Judge:
         assumption: str | None,
         pairs: list[Pair],
         weight: float,
-    ) -> tuple[dict[Pair, Judgement], list[str]]:
+    ) -> tuple[dict[Pair, Verdict], list[str]]:
         """Judge pairs under an assumption, except those with a recommender that contradicts it."""
         names = [name for name in self.sample.names if name in set(chain(*pairs))]
         checks, notes = len(self.sample.names) * len(WEIGHTS), list[str]()
@@ -174,23 +174,23 @@ class Judge:
         if not any(map(self.sample.is_mixed, names)):  # else it is of these users alone
             self.free_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
-        judgements = self._judgements(assumption, pairs, evidence, spans)
-        if assumption is None and len(judgements) < len(pairs):
+        verdicts = self._verdicts(assumption, pairs, evidence, spans)
+        if assumption is None and len(verdicts) < len(pairs):
             raise ValueError(
                 "no true ranks lead to these sampled ranks under the protocol: check n_items, "
                 "n_negatives and replacement"
             )
-        return judgements, notes
+        return verdicts, notes
 
-    def _judgements(
+    def _verdicts(
         self,
         assumption: str | None,
         pairs: Sequence[Pair],
         evidence: Mapping[Pair, bets.Evidence],
         spans: Mapping[str, tuple[float, float]],
-    ) -> dict[Pair, Judgement]:
+    ) -> dict[Pair, Verdict]:
         """The interval of each difference, except where the log contradicts the assumption."""
-        judgements = {}
+        verdicts = {}
         for pair in pairs:
             ends = []
             for first, second in (pair, pair[::-1]):
@@ -198,17 +198,17 @@ class Judge:
                 ends.append(evidence[first, second].end(1, self.log_evidence_needed, *span))
             low, high = ends[0], 0.0 - ends[1]
             if low <= high:
-                judgements[pair] = Judgement(
+                verdicts[pair] = Verdict(
                     sign=int(low > 0) - int(high < 0),
                     low=low,
                     high=high,
                     assumption=self._stated(assumption, pair),
                     detectable=0.5 * (high - low),
                 )
-        return judgements
+        return verdicts
 
     def _stated(self, assumption: str | None, pair: Pair) -> str:
-        """What a judgement assumes, or that it is of the log's users alone."""
+        """What a verdict assumes, or that it is of the log's users alone."""
         if assumption is None and any(map(self.sample.is_mixed, pair)):
             return _confidence.OF_USERS
         return assumption_name(assumption)

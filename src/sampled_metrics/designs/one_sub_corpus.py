@@ -271,10 +271,10 @@ def _grown(metric: Metric, of_sizes: list[Evaluated], request: Request) -> list[
 
 def _has_record(log: SubCorpus, metric: Metric, size: int, value: float) -> bool:
     """Whether the benchmark has sub-corpora and systems like these: see `RECORD`."""
-    k = metric.cutoff if metric.kind in _LEVELS else None
+    k = metric.cutoff if metric.base in _LEVELS else None
     if not _is_recorded(log, size) or k is None or not 10 <= k <= 100:
         return False
-    low, high = _LEVELS[metric.kind]
+    low, high = _LEVELS[metric.base]
     return low <= value <= high
 
 

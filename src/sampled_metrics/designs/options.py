@@ -177,7 +177,7 @@ def notes_on_depth(sample: Sample, metrics: Sequence[Metric]) -> list[str]:
     for metric in metrics:
         if (depth := recall_depth(metric, mean_size, m)) is not None:
             notes.append(
-                f"reported {metric.name} measures {metric.kind}@{depth} of all items, in "
+                f"reported {metric.name} measures {metric.base}@{depth} of all items, in "
                 f"expectation to within {DEPTH_ERROR:.0%} on the benchmark"
             )
     return notes

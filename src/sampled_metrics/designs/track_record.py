@@ -166,7 +166,7 @@ def _recorded(metric: Metric) -> str:
     """
     if metric.declaration.is_hit_rate or metric.cutoff == 1:
         return f"recall@{metric.cutoff}"
-    return metric.name.replace("rr", "ap") if metric.kind == "rr" else metric.name
+    return metric.name.replace("rr", "ap") if metric.base == "rr" else metric.name
 
 
 def beyond(record: Record, first: float, recommender: str, estimate: float) -> str:

@@ -22,7 +22,7 @@ from ..metrics import Metric
 from ..results import Comparison, Estimates, source_of, table_of
 from . import judging, options, ranges, track_record
 from .analysis import Analysis, Request
-from .judging import Judgement, Pair, Paired
+from .judging import Pair, Paired, Verdict
 from .ranges import MetricInterval
 from .result_columns import ComparisonRow, EstimateRow
 from .sample import Sample, UserMean, difference
@@ -261,9 +261,9 @@ class UniformAnalysis(Analysis):
         with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
             paired = self._paired(metric, name)
             bar.update()
-            judgements, judging_notes = self.judgements(paired, bar)
+            verdicts, judging_notes = self.verdicts(paired, bar)
             notes += judging_notes
-            is_undecided = not all(judgement.sign for judgement in judgements.values())
+            is_undecided = not all(verdict.sign for verdict in verdicts.values())
             record, reason = None, ""
             if is_undecided and not self.unbiased(metric):
                 record, reason = self.record(metric, name)
@@ -271,8 +271,8 @@ class UniformAnalysis(Analysis):
                 notes.append(f"no track record for {metric.name} here: {reason}")
             bar.update(bar.total - bar.n)
         rows = [
-            self._pair_row(pair, paired, judgement, record, notes)
-            for pair, judgement in judgements.items()
+            self._pair_row(pair, paired, verdict, record, notes)
+            for pair, verdict in verdicts.items()
         ]
         settings = {"metric": metric.name, "estimator": name, **self.settings()}
         settings |= {"assumed": self.assumed_of_pairs(metric), "warrant": self.warrant}
@@ -314,8 +314,8 @@ class UniformAnalysis(Analysis):
         differences = {pair: means[pair[0]] for pair in combinations(names, 2)}
         return Paired(metric, "", naive, means, differences)
 
-    def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
-        """A judgement of each pair, and notes."""
+    def verdicts(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Verdict], list[str]]:
+        """A verdict on each pair, and notes."""
         metric, confidence = paired.metric, self.request.confidence
         if self.unbiased(metric):
             return judging.by_means(self.values, paired, confidence), []
@@ -334,7 +334,7 @@ class UniformAnalysis(Analysis):
         self,
         pair: Pair,
         paired: Paired,
-        judgement: Judgement,
+        verdict: Verdict,
         record: track_record.Record | None,
         notes: list[str],
     ) -> ComparisonRow:
@@ -344,12 +344,12 @@ class UniformAnalysis(Analysis):
         if self.unbiased(paired.metric) and paired.estimator in ("naive", WEIGHTED):
             low, high = gap.student(self.request.confidence)[:2]
         probability, probability_low = np.nan, np.nan
-        if record and not judgement.sign:
+        if record and not verdict.sign:
             strength = self._strength(pair, paired, record, notes)
             probability, probability_low = track_record.odds(record, strength)
             if strength >= record.decided:
-                judgement = judging.with_record(judgement, gap.value, self.request.of_record)
-        by_sample = judgement.sign != 0 and judgement.warrant != _confidence.TRACK_RECORD
+                verdict = judging.with_record(verdict, gap.value, self.request.of_record)
+        by_sample = verdict.sign != 0 and verdict.warrant != _confidence.TRACK_RECORD
         is_ahead = probability >= track_record.PRINTED or low > 0 or high < 0
         favoured = first if gap.value > 0 else second
         return ComparisonRow(
@@ -360,16 +360,16 @@ class UniformAnalysis(Analysis):
             standard_error=gap.error,
             student_low=low,
             student_high=high,
-            possible_low=judgement.low,
-            possible_high=judgement.high,
-            verdict=judgement.verdict(first, second),
-            assumption=judgement.assumption if judgement.sign else "",
-            warrant=judgement.warrant if judgement.sign else "",
+            possible_low=verdict.low,
+            possible_high=verdict.high,
+            verdict=verdict.sentence(first, second),
+            assumption=verdict.assumption if verdict.sign else "",
+            warrant=verdict.warrant if verdict.sign else "",
             favoured=favoured if is_ahead and not by_sample else "",
             probability=probability,
             probability_low=probability_low,
-            detectable=judgement.detectable,
-            users_needed=judgement.users_needed,
+            detectable=verdict.detectable,
+            users_needed=verdict.users_needed,
         )
 
     def _strength(

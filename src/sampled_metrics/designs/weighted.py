@@ -16,7 +16,7 @@ from ..metrics import Metric
 from ..results import Comparison
 from . import judging, ranges
 from .analysis import Request
-from .judging import Judgement, Pair, Paired
+from .judging import Pair, Paired, Verdict
 from .ranges import MetricInterval
 from .sample import UserMean
 from .track_record import FIXED_NEGATIVES, Record
@@ -79,7 +79,7 @@ class NAboveAnalysis(UniformAnalysis):
     def notes_on_comparison(self, estimator: str) -> list[str]:
         return []
 
-    def judgements(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Judgement], list[str]]:
+    def verdicts(self, paired: Paired, bar: Any) -> tuple[dict[Pair, Verdict], list[str]]:
         return judging.by_student(paired.differences, self.request.confidence), [
             _correlation(*pair, paired) for pair in paired.differences
         ]

@@ -362,7 +362,7 @@ def by_definition(case, target, head=0):
         above.append(parsed_metric.vector(m + 1))
         rows.append(estimators.naive(parsed_metric, protocol).expected(ranks) @ parts)
     kinds = [
-        (parsed_metric.kind.replace("hit", "recall"), parsed_metric.k)
+        (parsed_metric.base.replace("hit", "recall"), parsed_metric.k)
         for parsed_metric in printed_metrics
     ]
     for i, first in enumerate(kinds):

@@ -256,7 +256,7 @@ def test_a_connection_that_ends_at_any_use_is_said(
 
 
 def options(files):
-    names = ("--users", "--items", "--test", "--train")
+    names = ("--user-factors", "--item-factors", "--test", "--train")
     return [word for pair in zip(names, files, strict=True) for word in pair]
 
 

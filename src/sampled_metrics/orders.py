@@ -28,7 +28,7 @@ Ranks = ArrayLike | Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Order:
     """How often one sampled evaluation finds the order of two recommenders.
 
     Attributes
@@ -50,11 +50,11 @@ class Verdict:
 
     See Also
     --------
-    verdict : The verdict of two recommenders.
+    order : The order of two recommenders.
 
     Examples
     --------
-    >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).z
+    >>> Order(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).z
     1.0
     """
 
@@ -89,7 +89,7 @@ class Verdict:
 
         Examples
         --------
-        >>> round(Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).probability, 4)
+        >>> round(Order(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).probability, 4)
         0.8413
         """
         return float(ndtr(self.z)) if self.sd or self.z else 0.0
@@ -116,9 +116,9 @@ class Verdict:
 
         Examples
         --------
-        >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).users()
+        >>> Order(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).users()
         271
-        >>> Verdict(exact=-0.02, expected=0.01, sd=0.01, n_users=100).users() is None
+        >>> Order(exact=-0.02, expected=0.01, sd=0.01, n_users=100).users() is None
         True
         """
         quantile = _normal_quantile(confidence)
@@ -128,7 +128,7 @@ class Verdict:
 
 
 @one_thread
-def verdict(
+def order(
     first: Ranks,
     second: Ranks,
     estimator: Estimator | str,
@@ -136,7 +136,7 @@ def verdict(
     protocol: Protocol | None = None,
     *,
     n_users: int | None = None,
-) -> Verdict:
+) -> Order:
     """How often a sampled evaluation finds the order of two recommenders, without simulation.
 
     Negatives are drawn independently for every user and recommender. Mean and variance of the
@@ -164,7 +164,7 @@ def verdict(
 
     Returns
     -------
-    Verdict
+    Order
 
     Raises
     ------
@@ -182,13 +182,13 @@ def verdict(
     Examples
     --------
     >>> protocol = Protocol(n_items=1_000, n_negatives=200)
-    >>> found = verdict([3] * 5, [8] * 5, "naive", "ap", protocol)
+    >>> found = order([3] * 5, [8] * 5, "naive", "ap", protocol)
     >>> round(found.probability, 2), found.users(0.99)
     (0.95, 10)
 
     A hundred users, each of them like one of these two:
 
-    >>> found = verdict([3, 30], [8, 20], "naive", "ap", protocol, n_users=100)
+    >>> found = order([3, 30], [8, 20], "naive", "ap", protocol, n_users=100)
     >>> round(found.exact, 3), round(found.probability, 3), found.users()
     (0.096, 0.998, 33)
     """
@@ -204,7 +204,7 @@ def verdict(
         raise ValueError("metric and protocol must be left out: the estimator has its own")
     metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
     if n_users is not None:
-        return PopulationPair.of(first, second, metric, protocol).verdict(estimator, n_users)
+        return PopulationPair.of(first, second, metric, protocol).order(estimator, n_users)
     ranks_by_name = {"first": first, "second": second}
     for name, ranks in ranks_by_name.items():
         if isinstance(ranks, Mapping):
@@ -215,7 +215,7 @@ def verdict(
     variance = sum(float(estimator.variance(ranks).mean()) for ranks in true_ranks.values())
     users, sd = exact[0].size, _standard_deviation(variance / exact[0].size, means)
     exact_gap = _difference(*(float(values.mean()) for values in exact))
-    return Verdict(exact_gap, _difference(*means), sd, users)
+    return Order(exact_gap, _difference(*means), sd, users)
 
 
 def _difference(first: float, second: float) -> float:
@@ -230,17 +230,17 @@ def _standard_deviation(variance: float, means: list[float]) -> float:
 
 
 def negatives_needed(
-    verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = CONFIDENCE
+    order_at: Callable[[int], Order], low: int, high: int, confidence: float = CONFIDENCE
 ) -> int | None:
-    """Number of negatives from which the verdict is right with a given probability.
+    """Number of negatives at which the right order is found with a given probability.
 
     The search interpolates the expected difference in standard deviations linearly, and bisects at
     every third step.
 
     Parameters
     ----------
-    verdict_at : callable
-        From a number of negatives to the verdict with as many.
+    order_at : callable
+        From a number of negatives to the order with as many.
     low, high : int
         Numbers of negatives to search between, both included.
     confidence : float
@@ -260,13 +260,13 @@ def negatives_needed(
 
     See Also
     --------
-    verdict : What to ask at each number of negatives.
+    order : What to ask at each number of negatives.
     sampled_metrics.plan : The same for several estimators, and in users.
 
     Examples
     --------
     >>> def found(m):
-    ...     return verdict([3] * 5, [300] * 5, "naive", "recall@10", Protocol(1_000, m))
+    ...     return order([3] * 5, [300] * 5, "naive", "recall@10", Protocol(1_000, m))
     >>> negatives_needed(found, 10, 900)
     29
     """
@@ -274,7 +274,7 @@ def negatives_needed(
     below, reached = integer(low, "low", 1), integer(high, "high", low)
 
     def excess_at(m: int) -> float:
-        z = verdict_at(m).z
+        z = order_at(m).z
         return z - quantile if z > 0 else min(z - quantile, -TOLERANCE)
 
     lack = excess_at(below)
@@ -350,20 +350,20 @@ class PopulationPair:
             *(float(mass @ value) for mass, value in zip(self.masses, self.values, strict=True))
         )
 
-    def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        """The verdict by an estimator, for users drawn at random."""
+    def order(self, estimator: Estimator, n_users: int) -> Order:
+        """The order by an estimator, for users drawn at random."""
         first, second = (estimator.expected(ranks) for ranks in self.ranks)
         variances = [estimator.variance(ranks) for ranks in self.ranks]
         return self._judged(first, second, variances, n_users)
 
-    def exact(self, n_users: int) -> Verdict:
-        """The verdict by the exact metric, for users drawn at random."""
+    def exact(self, n_users: int) -> Order:
+        """The order by the exact metric, for users drawn at random."""
         return self._judged(*self.values, [np.zeros(ranks.size) for ranks in self.ranks], n_users)
 
     def _judged(
         self, first: FloatArray, second: FloatArray, variances: list[FloatArray], n_users: int
-    ) -> Verdict:
-        """The verdict by values with these means and variances at the ranks of each."""
+    ) -> Order:
+        """The order by values with these means and variances at the ranks of each."""
         variance = sum(
             float(mass @ values) for mass, values in zip(self.masses, variances, strict=True)
         )
@@ -379,7 +379,7 @@ class PopulationPair:
             variance += float(sum(squares))
         users = integer(n_users, "n_users", 1)
         sd = _standard_deviation(variance / users, means)
-        return Verdict(self.difference, _difference(*means), sd, users)
+        return Order(self.difference, _difference(*means), sd, users)
 
 
 def _distribution(
