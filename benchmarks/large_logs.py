@@ -24,10 +24,7 @@ from pyarrow import parquet
 FILE = 10_000_000
 NEGATIVES = 100
 SIZES = ["--n-items", "100000", "--n-negatives", str(NEGATIVES), "--replacement"]
-COMMANDS = {
-    "estimate": ["--metrics", "ndcg@10", "auc"],
-    "compare": ["--metric", "ndcg@10"],
-}
+COMMANDS = {"estimate": ["--metrics", "ndcg@10", "auc"], "compare": ["--metric", "ndcg@10"]}
 
 
 def write(folder: Path, rows: int, items: int, mixed: bool, seed: int = 1) -> None:
@@ -57,11 +54,8 @@ def write(folder: Path, rows: int, items: int, mixed: bool, seed: int = 1) -> No
 def measured(*arguments: str) -> tuple[float, float, float]:
     """Processor seconds, seconds and gigabytes at the peak of one command."""
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sampled_metrics", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-m", "sampled_metrics", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{arguments[0]} failed")

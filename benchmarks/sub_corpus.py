@@ -68,59 +68,55 @@ def corpus(kind: str) -> dict[str, np.ndarray]:
     return scores
 
 
-def run(scores: np.ndarray, documents: np.ndarray) -> dict[str, dict[str, float]]:
-    names = [f"d{i}" for i in documents]
-    return {
-        f"q{q}": dict(zip(names, row.tolist(), strict=True))
-        for q, row in enumerate(scores[:, documents])
+def judged(
+    kind: str, scores: dict[str, np.ndarray], n_sampled: int, seed: int
+) -> Iterator[dict[str, object]]:
+    """Of one sample, for each metric: what is missed, for two systems and for their difference."""
+    rng, n_others = np.random.default_rng([SEED, n_sampled, seed]), DOCUMENTS - QUERIES
+    documents = np.r_[:QUERIES, QUERIES + rng.choice(n_others, n_sampled, replace=False)]
+    runs = {
+        name: {
+            f"q{q}": {f"d{d}": score for d, score in zip(documents, row, strict=True)}
+            for q, row in enumerate(table[:, documents].tolist())
+        }
+        for name, table in scores.items()
     }
-
-
-def rows(n_samples: int) -> Iterator[dict[str, object]]:
     qrels = {f"q{q}": {f"d{q}": 1} for q in range(QUERIES)}
-    for kind, n_sampled in product(CORPORA, SIZES):
+    sub = sm.readers.ranx(runs, qrels, corpus_size=DOCUMENTS)
+    ranks = [1 + (t > np.diag(t)[:, np.newaxis]).sum(axis=1) for t in scores.values()]
+    for metric in map(sm.metric, METRICS):
+        exact = [float(metric(r, DOCUMENTS).mean()) for r in ranks]
+        by_system = evaluated(sub, metric)
+        systems = [by_system[name] for name in scores]
+        pair, gap = systems[0].minus(systems[1]), exact[0] - exact[1]
+        missed, independent = [], []
+        for part, truth in zip([*systems, pair], [*exact, gap], strict=True):
+            low, high = part.range(CONFIDENCE, population=part is pair or metric.cutoff is None)
+            missed.append(not low <= truth <= high)
+            width = 2.0 * part.by_query[:, 0].std(ddof=1) / np.sqrt(QUERIES)
+            independent.append(abs(part.value - truth) > width)
+        sign = int(low > 0) - int(high < 0)  # the pair is the last
+        v = pair.by_document[:, 0].var(ddof=1) * (n_sampled - 1) ** 2 / n_sampled
+        yield {
+            "corpus": kind, "metric": metric.name, "sampled": n_sampled, "samples": 1,
+            "missed": sum(missed[:2]), "missed_difference": missed[2],
+            "wrong": sign * gap < 0, "verdicts": sign != 0,
+            "missed_if_independent": sum(independent[:2]),
+            "missed_difference_if_independent": independent[2],
+            "mean_v": v * (1 - n_sampled / n_others), "variance": pair.value,
+        }  # fmt: skip
+
+
+def rows(n_samples: int) -> pd.DataFrame:
+    """A row for each corpus, size and metric."""
+    samples = list[dict[str, object]]()
+    for kind in CORPORA:
         scores = corpus(kind)
-        own = {name: np.diag(table)[:, np.newaxis] for name, table in scores.items()}
-        ranks = {name: 1 + (scores[name] > own[name]).sum(axis=1) for name in scores}
-        counts = {name: dict.fromkeys(("missed", "missed_difference", "wrong", "verdicts",
-                  "missed_if_independent", "missed_difference_if_independent"), 0)
-                  for name in METRICS}  # fmt: skip
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in METRICS}
-        for seed in range(n_samples):
-            rng = np.random.default_rng([SEED, n_sampled, seed])
-            others = QUERIES + rng.choice(DOCUMENTS - QUERIES, n_sampled, replace=False)
-            documents = np.concatenate([np.arange(QUERIES), others])
-            runs = {name: run(table, documents) for name, table in scores.items()}
-            sub = sm.readers.ranx(runs, qrels, corpus_size=DOCUMENTS)
-            for name in METRICS:
-                metric, count = sm.metric(name), counts[name]
-                exact = {s: float(metric(r, DOCUMENTS).mean()) for s, r in ranks.items()}
-                gap = exact["A"] - exact["B"]
-                systems = evaluated(sub, metric)
-                pair = systems["A"].minus(systems["B"])
-                for part, truth in [*((systems[s], exact[s]) for s in exact), (pair, gap)]:
-                    low, high = part.range(
-                        CONFIDENCE, population=part is pair or metric.cutoff is None
-                    )
-                    width = 2.0 * part.by_query[:, 0].std(ddof=1) / np.sqrt(QUERIES)
-                    suffix = "_difference" if part is pair else ""
-                    count[f"missed{suffix}"] += not low <= truth <= high
-                    independent = abs(part.value - truth) > width
-                    count[f"missed{suffix}_if_independent"] += independent
-                    if part is pair:
-                        sign = int(low > 0) - int(high < 0)
-                        count["verdicts"] += sign != 0
-                        count["wrong"] += sign * gap < 0
-                v = pair.by_document[:, 0].var(ddof=1) * (n_sampled - 1) ** 2 / n_sampled
-                v *= 1 - n_sampled / (DOCUMENTS - QUERIES)
-                found[name].append((pair.value, v))
-        for name in METRICS:
-            values, variances = np.array(found[name]).T
-            yield {
-                "corpus": kind, "metric": name, "sampled": n_sampled, "samples": n_samples,
-                **{key: int(value) for key, value in counts[name].items()},
-                "mean_v": variances.mean(), "variance": values.var(ddof=1),
-            }  # fmt: skip
+        for n_sampled, seed in product(SIZES, range(n_samples)):
+            samples += judged(kind, scores, n_sampled, seed)
+    groups = pd.DataFrame(samples).groupby(["corpus", "metric", "sampled"], sort=False)
+    moments = {"mean_v": groups["mean_v"].mean(), "variance": groups["variance"].var()}
+    return groups.sum().assign(**moments).reset_index()
 
 
 #: Collections, with the number of queries that are drawn first where all of them leave no document
@@ -134,6 +130,13 @@ CUTOFFS = ("ndcg@10", "recall@10", "recall@100")
 OF_COLLECTIONS = (*CUTOFFS, "rr")
 #: Leads on the sub-corpus, as the lower ends of classes.
 LEADS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+PAIRS = ("pairs", "reversed_reported", "reversed_estimate", "judged", "decided", "wrong")
+#: How each column of a collection's file comes from those of the samples.
+CELLS = {
+    "exact": "first",
+    **dict.fromkeys(("samples", "missed", "missed_by_three"), "sum"),
+    **dict.fromkeys(("width", "standard_error", "error_reported", "error_estimate"), "mean"),
+}
 
 
 class Ranked:
@@ -156,12 +159,11 @@ class Ranked:
         # relevant to other queries stand above them as the others do.
         self.positions = []
         for model in places:
-            of_model = []
-            for row, own in zip(model, self.relevant, strict=True):
-                is_other = kept.copy()
-                is_other[own] = False
-                of_model.append(above(row[is_other], own.size) + np.arange(1, own.size + 1))
-            self.positions.append(of_model)
+            of_model = [
+                above(np.delete(row, own)[np.delete(kept, own)], own.size)
+                for row, own in zip(model, self.relevant, strict=True)
+            ]
+            self.positions.append([better + np.arange(1, better.size + 1) for better in of_model])
 
     def sub_corpus(self, drawn: np.ndarray) -> SubCorpus:
         """What a reader makes of runs over the kept documents and the drawn others."""
@@ -194,49 +196,37 @@ def above(better: np.ndarray, n_relevant: int) -> np.ndarray:
 
 def rows_of_collection(
     name: str, share: float, n_samples: int, metrics: Sequence[str], cache: Path | None
-) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A row for each metric and model, and one for each metric and class of leads."""
-    ranked, cells, pairs = Ranked(name, COLLECTIONS[name], cache), [], []
+    ranked, samples, pairs = Ranked(name, COLLECTIONS[name], cache), [], []
     n_others = ranked.others.shape[2]
     n_sampled = round(share * n_others)
     for metric in map(sm.metric, metrics):
-        exact, found = ranked.exact(metric), []
-        leads = np.zeros((len(LEADS), 6), dtype=int)
+        exact, leads = ranked.exact(metric), np.zeros((len(LEADS), len(PAIRS)), dtype=int)
         for draw in range(n_samples):
             rng = np.random.default_rng([SEED, n_sampled, draw])
             sub = ranked.sub_corpus(rng.choice(n_others, n_sampled, replace=False))
-            request = Request([metric])
-            frame = SubCorpusAnalysis(sub, request).estimates(progress=False).frame
-            found.append(frame.assign(exact=frame["recommender"].map(exact)))
-            decided = None
-            if metric.name in CUTOFFS[:2] and draw % 10 == 0:
-                comparison = SubCorpusAnalysis(sub, request).comparison(None, progress=False)
-                decided = comparison.frame
-            count_pairs(found[-1], decided, leads)
-        table = pd.concat(found)
-        is_in = table["exact"].between(table["possible_low"] - 1e-9, table["possible_high"] + 1e-9)
-        off = (table["estimate"] - table["exact"]).abs()
-        table = table.assign(
-            missed=~is_in,
-            width=table["possible_high"] - table["possible_low"],
-            missed_by_three=off > 3.0 * table["standard_error"] + 1e-9,
-            error_estimate=off,
-            error_reported=(table["reported"] - table["exact"]).abs(),
-        )
-        for model, part in table.groupby("recommender", sort=False):
-            cells.append({
-                "collection": name, "share": share, "sampled": n_sampled, "metric": metric.name,
-                "model": model, "exact": exact[model], "samples": n_samples,
-                "missed": int(part["missed"].sum()),
-                "missed_by_three": int(part["missed_by_three"].sum()),
-                **part[["width", "standard_error", "error_reported", "error_estimate"]].mean(),
-            })  # fmt: skip
-        for lead, counts in zip(LEADS, leads.tolist(), strict=True):
-            columns = ("pairs", "reversed_reported", "reversed_estimate", "judged", "decided",
-                       "wrong")  # fmt: skip
-            pairs.append({"collection": name, "share": share, "metric": metric.name, "lead": lead,
-                          **dict(zip(columns, counts, strict=True))})  # fmt: skip
-    return cells, pairs
+            analysis = SubCorpusAnalysis(sub, Request([metric]))
+            frame = analysis.estimates(progress=False).frame
+            samples.append(frame.assign(exact=frame["recommender"].map(exact)))
+            is_judged = metric.name in CUTOFFS[:2] and draw % 10 == 0
+            decided = analysis.comparison(progress=False).frame if is_judged else None
+            count_pairs(samples[-1], decided, leads)
+        counts = dict(zip(PAIRS, leads.T, strict=True))
+        head = {"collection": name, "share": share, "metric": metric.name, "lead": LEADS}
+        pairs.append(pd.DataFrame(head | counts))
+    table = pd.concat(samples).assign(collection=name, share=share, sampled=n_sampled, samples=1)
+    is_in = table["exact"].between(table["possible_low"] - 1e-9, table["possible_high"] + 1e-9)
+    off = (table["estimate"] - table["exact"]).abs()
+    table = table.rename(columns={"recommender": "model"}).assign(
+        missed=~is_in,
+        width=table["possible_high"] - table["possible_low"],
+        missed_by_three=off > 3.0 * table["standard_error"] + 1e-9,
+        error_estimate=off,
+        error_reported=(table["reported"] - table["exact"]).abs(),
+    )
+    cells = table.groupby(["collection", "share", "sampled", "metric", "model"], sort=False)
+    return cells.agg(CELLS).reset_index(), pd.concat(pairs)
 
 
 def count_pairs(frame: pd.DataFrame, decided: pd.DataFrame | None, leads: np.ndarray) -> None:
@@ -266,20 +256,19 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="a folder for the rankings")
     arguments = parser.parse_args()
     if arguments.collections is None:
-        table = pd.DataFrame(rows(arguments.samples))
+        table = rows(arguments.samples)
         table.to_csv(arguments.output, index=False, float_format="%.3g")
         print(table.to_string())
         return
-    cells, pairs = list[dict[str, object]](), list[dict[str, object]]()
+    parts = []
     for name, share in product(arguments.collections or COLLECTIONS, arguments.shares):
-        of_models, of_leads = rows_of_collection(
-            name, share, arguments.samples, arguments.metrics, arguments.cache
-        )
-        cells, pairs = cells + of_models, pairs + of_leads
-        pd.DataFrame(cells).to_csv(arguments.output, index=False, float_format="%.4g")
+        options = (arguments.samples, arguments.metrics, arguments.cache)
+        parts.append(rows_of_collection(name, share, *options))
+        cells, pairs = map(pd.concat, zip(*parts, strict=True))
+        cells.to_csv(arguments.output, index=False, float_format="%.4g")
         of_pairs = arguments.output.with_name(f"{arguments.output.stem}_pairs.csv")
-        pd.DataFrame(pairs).to_csv(of_pairs, index=False)
-        print(pd.DataFrame(of_models).to_string(), pd.DataFrame(of_leads).to_string(), flush=True)
+        pairs.to_csv(of_pairs, index=False)
+        print(*(part.to_string() for part in parts[-1]), flush=True)
 
 
 if __name__ == "__main__":
