@@ -1,7 +1,11 @@
-"""Reading a log from a file, against pandas' own reading and the mean of the naive metric."""
+"""Reading a log from a file, against pandas' own reading and the mean of the naive metric.
+
+A run of the whole corpus is also evaluated, against ir_measures, if that is installed.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import pytest
 from tests.trec import written
 
 from bench_evaluation import by_pandas
-from sampled_metrics import readers
+from sampled_metrics import estimate, readers
 from sampled_metrics.log.read import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 20, 100_000, 100
@@ -69,3 +73,27 @@ def test_trec(measure: Callable[..., None], tmp_path: Path, way: str) -> None:
         "pandas": lambda: pd.read_csv(run, sep=" ", header=None),
     }
     measure("reading", "TREC run", way, 100 * queries, calls[way], rounds=3)
+
+
+@pytest.fixture(scope="module")
+def of_all(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A run of 1,000 queries, 1,000 documents each, and ten relevant documents for each query."""
+    run, qrels = written(tmp_path_factory.mktemp("run"), 1_000, np.random.default_rng(5), 1_000)
+    with qrels.open("a") as file:  # no list has nine of the ten
+        file.writelines(f"q{i} 0 missed{j} 1\n" for i in range(1_000) for j in range(9))
+    return str(run), str(qrels)
+
+
+@pytest.mark.benchmark(timer=time.process_time)
+@pytest.mark.parametrize("way", ["ours", "ir_measures"])
+def test_of_all(measure: Callable[..., None], of_all: tuple[str, str], way: str) -> None:
+    """Reading and evaluating a run of the whole corpus, in processor time."""
+    irm = pytest.importorskip("ir_measures", reason="ir_measures is not installed")
+    run, qrels = of_all
+    calls: dict[str, Callable[[], object]] = {
+        "ours": lambda: estimate(readers.trec(run, qrels, of_all=True), ["ndcg@10", "recall@100"]),
+        "ir_measures": lambda: irm.calc_aggregate(
+            [irm.nDCG @ 10, irm.R @ 100], irm.read_trec_qrels(qrels), irm.read_trec_run(run)
+        ),
+    }
+    measure("reading", "TREC run of all, evaluated", way, 1_000_000, calls[way], rounds=5)

@@ -5,13 +5,15 @@ from pathlib import Path
 import numpy as np
 
 
-def written(folder: Path, n_queries: int, rng: np.random.Generator) -> tuple[Path, Path]:
-    """Files of a run, 100 documents for each query in order of their scores, and of judgements."""
+def written(
+    folder: Path, n_queries: int, rng: np.random.Generator, n_documents: int = 100
+) -> tuple[Path, Path]:
+    """Files of a run, some documents for each query in order of their scores, and of judgements."""
     run, qrels = [], []
     for query in range(n_queries):
-        documents = rng.choice(100_000, 100, replace=False)
-        scores = np.sort(rng.normal(size=100))[::-1]
-        held = documents[min(rng.geometric(0.05), 100) - 1]
+        documents = rng.choice(100_000, n_documents, replace=False)
+        scores = np.sort(rng.normal(size=n_documents))[::-1]
+        held = documents[min(rng.geometric(0.05), n_documents) - 1]
         run += [
             f"q{query} Q0 doc{document} {rank} {score:.6f} bm25\n"
             for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1)
