@@ -22,7 +22,7 @@ from ._threads import one_thread
 from ._validate import IntArray, checked_confidence, integer, integers
 from .log.columns import labelled, log_names, require_columns, warn_ignored, whole_numbers
 from .log.formats import listed_negatives, lists
-from .log.sources import loaded
+from .log.tables import loaded
 from .results import Audit
 
 _DRAWS_PER_BIN = 10
@@ -239,11 +239,11 @@ def _tables(negatives: Any, positives: Any, n_items: int) -> tuple[pd.DataFrame,
 def _columns(table: Any, name: str) -> pd.DataFrame:
     """The user labels and item numbers of a table, checked."""
     listed = lists(Path(table)) if isinstance(table, (str, Path)) else None
-    frame, source = loaded(table, name) if listed is None else (listed, str(table))
+    frame, origin = loaded(table, name) if listed is None else (listed, str(table))
     if name == "negatives":
-        frame = listed_negatives(frame, source)
-    frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
-    require_columns(frame, ("user", "item"), source)
-    warn_ignored(frame.columns, source, ("user", "item"))
-    user = np.asarray(labelled(frame, "user", source))
-    return pd.DataFrame({"user": user, "item": whole_numbers(frame, "item", 0, source)})
+        frame = listed_negatives(frame, origin)
+    frame = frame.set_axis(log_names(frame.columns, origin, ("user", "item")), axis=1)
+    require_columns(frame, ("user", "item"), origin)
+    warn_ignored(frame.columns, origin, ("user", "item"))
+    user = np.asarray(labelled(frame, "user", origin))
+    return pd.DataFrame({"user": user, "item": whole_numbers(frame, "item", 0, origin)})

@@ -287,7 +287,7 @@ def _opened(
 ) -> tuple[Any, Path | None, Path | None]:
     """The log and the paths of table and page, checked before any work."""
     from .designs.options import checked_metrics
-    from .log.sources import files as files_of
+    from .log.tables import files as files_of
 
     names = getattr(arguments, "metrics", None) or arguments.metric
     names_of_runs = ("qrels", "corpus_size", "of_all", "queries_are_documents")
@@ -374,8 +374,8 @@ def _format(arguments: argparse.Namespace) -> str:
 
 
 def _write_page(page_path: Path, result: Result, arguments: argparse.Namespace) -> None:
-    with_source = replace(result, source={"log": arguments.log, **result.source})
-    page_path.write_text(with_source.to_html(), encoding="utf-8")
+    with_facts = replace(result, facts={"log": arguments.log, **result.facts})
+    page_path.write_text(with_facts.to_html(), encoding="utf-8")
 
 
 def _show(result: Result, output_path: Path | None, arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from ._confidence import LARGE_SAMPLE, NONE, THEOREM, UNDECIDED, promise
 from ._validate import as_written
 from .evaluation.comparison import compare
 from .log.columns import meaning
-from .log.sources import loaded
+from .log.tables import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +125,7 @@ def _log(
         from .readers.trec import versions
 
         return versions({"old": old, "new": new}, *judged)
-    frames = [_one(source, name) for name, source in (("old", old), ("new", new))]
+    frames = [_one(tabular, name) for name, tabular in (("old", old), ("new", new))]
     names = [set(frame.columns) for frame in frames]
     if names[0] != names[1]:
         extra = sorted(map(str, names[0] ^ names[1]))
@@ -138,9 +138,9 @@ def _log(
     return read_log(joint, **sizes)
 
 
-def _one(source: Any, name: str) -> pd.DataFrame:
+def _one(tabular: Any, name: str) -> pd.DataFrame:
     """The log of one recommender, under a name that says which version it is."""
-    frame, origin = loaded(source, f"the {name} log")
+    frame, origin = loaded(tabular, f"the {name} log")
     columns = [column for column in frame.columns if meaning(column) == "recommender"]
     for column in columns:
         if frame[column].nunique() > 1:

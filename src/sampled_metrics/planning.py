@@ -35,9 +35,9 @@ from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
 from .orders import Order, PopulationPair, Ranks, negatives_needed
 from .protocol import Protocol, thinned_counts
-from .results import Plan, Result, source_of, table_of
+from .results import Plan, Result, facts_of, table_of
 
-#: A log, or a source that :func:`~sampled_metrics.read_log` reads.
+#: A log, or a table that :func:`~sampled_metrics.read_log` reads.
 LogSource = Log | str | Path | Sequence[str | Path] | pd.DataFrame
 
 #: The estimators of a plan by default; gamma of bias-variance is ``default_gamma(n_users)``.
@@ -162,14 +162,14 @@ def plan(
         rows.append(_plan_row(pair_names, EXACT, exact, confidence, size, needed, None, scores))
     settings = {"metric": parsed_metric.name, "n_items": size, "n_users": users}
     settings |= {"n_negatives": protocol.n_negatives, "max_negatives": most}
-    source = {} if log is None else source_of(log)
-    source |= {
+    facts = {} if log is None else facts_of(log)
+    facts |= {
         "metric": parsed_metric.label,
         "planned": f"{users:,} users, {size:,} items, {protocol.n_negatives:,} negatives",
         "confidence": f"{confidence:g}",
     }
     frame = table_of(_PlanRow, rows)
-    return Plan(frame, settings | {"confidence": confidence}, notes, source=source)
+    return Plan(frame, settings | {"confidence": confidence}, notes, facts=facts)
 
 
 def _known(estimators: str | Sequence[str]) -> list[str]:

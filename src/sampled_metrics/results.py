@@ -44,7 +44,7 @@ def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataF
     return frame.astype({name: dtypes[hint] for name, hint in hints if hint in dtypes})
 
 
-def source_of(log: Log) -> dict[str, object]:
+def facts_of(log: Log) -> dict[str, object]:
     """The facts about a log that the head of its page shows."""
     items, negatives = (
         " to ".join(f"{end:,}" for end in sorted({int(sizes.min()), int(sizes.max())}))
@@ -78,8 +78,8 @@ class Result:
         The options that the table was computed with.
     notes : tuple of str
         What the table leaves out, and why, in sentences.
-    source : mapping of str to object
-        The facts about the input that the page shows; `settings` if empty.
+    facts : mapping of str to object
+        What the page shows of the input; `settings` if empty.
 
     See Also
     --------
@@ -101,7 +101,7 @@ class Result:
     frame: pd.DataFrame
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    source: Mapping[str, object] = field(default_factory=dict, kw_only=True)
+    facts: Mapping[str, object] = field(default_factory=dict, kw_only=True)
 
     @property
     def shown(self) -> pd.DataFrame:

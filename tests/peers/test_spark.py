@@ -13,7 +13,7 @@ if shutil.which("java") is None:
 from pyspark.sql import SparkSession
 
 import sampled_metrics as sm
-from sampled_metrics.log import sources as _sources
+from sampled_metrics.log import tables as _tables
 
 SIZES = {"n_items": 480, "n_negatives": 9, "replacement": True}
 
@@ -59,9 +59,9 @@ def same(found, expected):
 
 def test_a_log_in_spark_is_counted_there(monkeypatch, spark, table):
     came = []
-    of_spark = _sources._of_spark
+    of_spark = _tables._of_spark
     monkeypatch.setattr(
-        _sources, "_of_spark", lambda frame: came.append(of_spark(frame)) or came[-1]
+        _tables, "_of_spark", lambda frame: came.append(of_spark(frame)) or came[-1]
     )
     expected = sm.read_log(table, **SIZES)
     found = sm.read_log(spark.createDataFrame(table), **SIZES)

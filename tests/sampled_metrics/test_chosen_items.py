@@ -48,7 +48,7 @@ def test_certificates_hold_for_every_number_of_others_above(name, replacement):
     frame["n_items"] += np.repeat([0, 3], 150)
     frame.loc[:20, "n_negatives"] += 1
     sample = ChosenSample(read(frame, replacement))
-    metric = chosen.AtPosition(*(getattr(sm.metric(name), key) for key in ("kind", "k")))
+    metric = chosen.AtPosition(*(getattr(sm.metric(name), key) for key in ("base", "k")))
     parts = sample.partition(metric, None)
     made = bets.build(parts, None, identification.log_evidence_needed(0.95), 300.0)
     for kind, (m, relevant, position, items) in enumerate(parts.kinds.tolist()):

@@ -258,7 +258,7 @@ def test_a_range_that_reaches_one_user_in_all_starts_at_0():
     ("confidence", "is_verdict"), [(0.5, True), (0.95, True), (0.951, False), (0.999, False)]
 )
 def test_a_verdict_by_the_record_has_no_more_confidence_than_the_record(confidence, is_verdict):
-    undecided = judging.Judgement(0, -0.1, 0.2, detectable=0.1, users_needed=7)
+    undecided = judging.Verdict(0, -0.1, 0.2, detectable=0.1, users_needed=7)
     for gap in (0.05, -0.05):
         judged = judging.with_record(undecided, gap, confidence)
         assert judged.sign == is_verdict * np.sign(gap)

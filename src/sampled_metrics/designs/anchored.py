@@ -16,7 +16,7 @@ from ..bounds.anchors import Anchors, drawing_p_value
 from ..log import anchors as log_anchors
 from ..log.compact import Log
 from ..metrics import Metric
-from ..results import Comparison, Estimates, source_of, table_of
+from ..results import Comparison, Estimates, facts_of, table_of
 from . import ranges
 from .analysis import Analysis, Request
 from .judging import Verdict
@@ -95,7 +95,7 @@ class AnchoredAnalysis(Analysis):
         frame = pd.DataFrame(rows, columns=EstimateRow._fields)
         settings = {"estimator": "anchors", **self._settings()}
         notes = (*self._notes(), *self._contradictions())
-        return Estimates(frame, settings, notes, source=self._source(), log=self.log)
+        return Estimates(frame, settings, notes, facts=self._facts(), log=self.log)
 
     def _contradictions(self) -> list[str]:
         """Notes on ranges from the negatives that are disjoint from the anchors' interval."""
@@ -153,7 +153,7 @@ class AnchoredAnalysis(Analysis):
         )
         settings = {"metric": metric.name, "estimator": "anchors", **self._settings()}
         settings["warrant"] = THEOREM
-        return Comparison(frame, settings, self._notes(), source=self._source())
+        return Comparison(frame, settings, self._notes(), facts=self._facts())
 
     def _pair_row(self, pair: tuple[str, str], metric: Metric, error_rate: float) -> ComparisonRow:
         anchors = self._anchors(metric, pair)
@@ -175,14 +175,14 @@ class AnchoredAnalysis(Analysis):
 
     def _notes(self) -> tuple[str, ...]:
         return (
-            f"all items were ranked for {self._source()['anchors']}: the intervals hold if they "
+            f"all items were ranked for {self._facts()['anchors']}: the intervals hold if they "
             "were drawn so, and draw is the order",
         )
 
-    def _source(self) -> dict[str, object]:
-        source = source_of(self.log)
+    def _facts(self) -> dict[str, object]:
+        facts = facts_of(self.log)
         if not self.log.kinds["n_negatives"].any():
-            source = {key: value for key, value in source.items() if key != "negatives"}
+            facts = {key: value for key, value in facts.items() if key != "negatives"}
         n_anchors = self.anchors.users.size
         drawn = f"{n_anchors:,} users, drawn in proportion to the largest possible {self._drawn_by}"
-        return {**source, "anchors": drawn}
+        return {**facts, "anchors": drawn}

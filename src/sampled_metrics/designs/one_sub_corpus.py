@@ -111,7 +111,7 @@ class SubCorpusAnalysis(Analysis):
             frame,
             self._settings() | {"typical": RECORD},
             tuple(notes),
-            source=self._source(),
+            facts=self._facts(),
         )
 
     def _row(
@@ -167,7 +167,7 @@ class SubCorpusAnalysis(Analysis):
         ]
         settings = {"metric": metric.name, **self._settings(), "warrant": LARGE_SAMPLE}
         frame = table_of(ComparisonRow, rows)
-        return Comparison(frame, settings, self._notes(), source=self._source())
+        return Comparison(frame, settings, self._notes(), facts=self._facts())
 
     def _pair_row(
         self, first: str, second: str, difference: Evaluated, confidence: float
@@ -214,7 +214,7 @@ class SubCorpusAnalysis(Analysis):
         confidence = self.request.confidence
         return {"estimator": "bias-variance", "confidence": confidence, "assumed": Assumed()}
 
-    def _source(self) -> dict[str, object]:
+    def _facts(self) -> dict[str, object]:
         log = self.log
         return {
             "systems": ", ".join(log.systems),

@@ -43,7 +43,7 @@ def opened(
     replacement: bool | None,
     by: str | None = None,
 ) -> Log | SubCorpus | QueryValues:
-    """A log, sub-corpus or values by query, read from its source if necessary."""
+    """A log, sub-corpus or values by query, read from a table if necessary."""
     if not isinstance(log, (Log, SubCorpus, QueryValues)):
         values = query_values(log, metrics)
         if values is None:
@@ -67,7 +67,7 @@ def opened(
 
 
 def checked_metrics(
-    metrics: str | Metric | Sequence[str | Metric], source: object = None
+    metrics: str | Metric | Sequence[str | Metric], tabular: object = None
 ) -> list[Metric]:
     """Metrics by their names, among which may be those of a table of values by query."""
     if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
@@ -77,7 +77,7 @@ def checked_metrics(
         try:
             parsed_metrics[parsed(metric)] = None
         except ValueError as problem:
-            parsed_metrics[named(metric, source, problem)] = None
+            parsed_metrics[named(metric, tabular, problem)] = None
     if not parsed_metrics:
         raise ValueError("metrics must hold one metric or more, got none")
     return list(parsed_metrics)

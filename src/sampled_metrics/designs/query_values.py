@@ -84,7 +84,7 @@ class QueryValuesAnalysis(Analysis):
         rows.sort(key=lambda row: self.log.systems.index(row.recommender))
         frame = pd.DataFrame(rows, columns=QueryRow._fields)
         notes = [*dict.fromkeys(filter(None, notes))]
-        return Estimates(frame, self._settings(), tuple(notes), source=self._source())
+        return Estimates(frame, self._settings(), tuple(notes), facts=self._facts())
 
     def _row(self, name: str, metric: Metric, mean: _Mean) -> QueryRow:
         low, high = mean.theorem
@@ -122,7 +122,7 @@ class QueryValuesAnalysis(Analysis):
             notes.append(log.between.format(metric.name))
         settings = {"metric": metric.name, **self._settings(), "warrant": THEOREM}
         frame = table_of(ComparisonRow, rows)
-        return Comparison(frame, settings, tuple(filter(None, notes)), source=self._source())
+        return Comparison(frame, settings, tuple(filter(None, notes)), facts=self._facts())
 
     def _pair_row(
         self, first: str, second: str, differences: FloatArray, confidence: float
@@ -181,7 +181,7 @@ class QueryValuesAnalysis(Analysis):
     def _settings(self) -> dict[str, Any]:
         return {"confidence": self.request.confidence, "assumed": Assumed()}
 
-    def _source(self) -> dict[str, object]:
+    def _facts(self) -> dict[str, object]:
         return {
             "systems": ", ".join(self.log.systems),
             "queries": len(self.log.queries),

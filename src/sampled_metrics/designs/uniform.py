@@ -19,7 +19,7 @@ from .._validate import shortened
 from ..bounds.assumption import FEWER_USERS, checked_assumption
 from ..log.compact import Log, Uniform
 from ..metrics import Metric
-from ..results import Comparison, Estimates, source_of, table_of
+from ..results import Comparison, Estimates, facts_of, table_of
 from . import judging, options, ranges, track_record
 from .analysis import Analysis, Request
 from .judging import Pair, Paired, Verdict
@@ -141,9 +141,7 @@ class UniformAnalysis(Analysis):
         rows.sort(key=lambda row: self.sample.names.index(row.recommender))
         frame = pd.DataFrame(rows, columns=EstimateRow._fields)
         settings = self._estimators() | self.settings() | self.assumed(frame)
-        return Estimates(
-            frame, settings, _distinct(notes), source=source_of(self.log), log=self.log
-        )
+        return Estimates(frame, settings, _distinct(notes), facts=facts_of(self.log), log=self.log)
 
     def _estimate_rows(
         self, metric: Metric, bar: Any, notes: list[str], without_record: dict[str, list[str]]
@@ -281,7 +279,7 @@ class UniformAnalysis(Analysis):
             table_of(ComparisonRow, rows),
             settings,
             _distinct(notes),
-            source=source_of(self.log),
+            facts=facts_of(self.log),
         )
 
     def notes_on_comparison(self, estimator: str) -> list[str]:

@@ -83,12 +83,13 @@ def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
     A user's value is the largest possible one times a ratio: one of the log's anchors, or 0 or 1.
     """
     bound, n_items = log_anchors.sizes(log, [metric]), log_anchors.column(log, "n_items")
-    ratios, source = np.array([0.0, 1.0]), "0 or as large as possible, as often, which is widest"
+    ratios = np.array([0.0, 1.0])
+    distribution = "0 or as large as possible, as often, which is widest"
     if log.anchors is not None:
         users = log.anchors.users
         largest = np.maximum(bound[users], np.finfo(float).tiny)
         ratios = np.minimum(metric(log.anchors.ranks, n_items[:, users]) / largest, 1.0).ravel()
-        source = "distributed as those of the anchors"
+        distribution = "distributed as those of the anchors"
     rng = np.random.default_rng(_STREAM)
     values, rows = bound * rng.choice(ratios, bound.size), list[tuple[object, ...]]()
 
@@ -106,7 +107,7 @@ def plan_of_chosen(log: Log, metric: Metric, confidence: float) -> Result:
             ways = (("anchors", bound, n_anchors), ("fewer users", bound**0, int(scores / size)))
             for way, sizes, n in ways:
                 rows.append((way, n, scores, np.mean([width(sizes, n) for _ in range(_DRAWS)])))
-    notes = [f"widths are for users whose values are {source}"] if rows else []
+    notes = [f"widths are for users whose values are {distribution}"] if rows else []
     cheap = "" if rows else ", and no interval from anchors costs less"
     notes.append(
         f"{metric.name} is exact for {exact / size / bound.size:.0%} of all scores, if the users "

@@ -44,7 +44,7 @@ def estimate(
     Parameters
     ----------
     log : Log, or what read_log takes
-        At least two users for each recommender. A source is read with `replacement` alone.
+        At least two users for each recommender. A table is read with `replacement` alone.
     metrics : sequence of str or Metric
         By default `DEFAULT_METRICS`.
     replacement : bool

@@ -15,7 +15,7 @@ from .._validate import IntArray, as_intp, as_written, integer, integers
 from ..log.columns import meaning, require_columns, whole_numbers
 from ..log.inspection import refuse_batch, refuse_repeated, refuse_sample
 from ..log.read import read_log
-from ..log.sources import loaded
+from ..log.tables import loaded
 from ..metrics import Metric, metric
 from ..numerics.arrays import namespace, on_host, rows
 from ..protocol import Protocol
@@ -441,9 +441,9 @@ def _of_ranks(several: Mapping[str, Any]) -> pd.DataFrame:
     return ranks.melt(var_name="recommender", value_name="rank", ignore_index=False).reset_index()
 
 
-def table_of_ranks(source: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def table_of_ranks(tabular: Any, first_rank: int | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Rows of a log from a long table, and notes on the columns that have other names."""
-    frame, origin = loaded(source, "scores")
+    frame, origin = loaded(tabular, "scores")
     keys = {name: _NAMES.get(str(name).lower()) or meaning(name) for name in frame.columns}
     present = {*frame.columns, "rank"} if "n_better" in frame.columns else {*frame.columns}
     renamed = {name: key for name, key in keys.items() if key and key not in present}

@@ -1,1 +1,1 @@
-"""Logs of evaluations: columns and their aliases, sources, checks, one compact form."""
+"""Logs of evaluations: columns and their aliases, tables, checks, one compact form."""

@@ -24,50 +24,50 @@ _MISSING = (
 )
 
 
-def checked(frame: pd.DataFrame, source: str, anchors: object) -> pd.DataFrame:
+def checked(frame: pd.DataFrame, origin: str, anchors: object) -> pd.DataFrame:
     """The rows of a log with anchors."""
     if anchors is None:
         raise ValueError(_MISSING)
     for absent, present in (ANCHOR_COLUMNS, ANCHOR_COLUMNS[::-1]):
         if absent not in frame:
             raise ValueError(
-                f"{source} must have a column {absent} beside {present}: anchors need their exact "
+                f"{origin} must have a column {absent} beside {present}: anchors need their exact "
                 "rank, and the order in which they were drawn"
             )
     for name in ("count", "n_above", "instance", "item"):
         if name in frame:
-            raise ValueError(f"{source} must have no column {name} beside exact_rank")
+            raise ValueError(f"{origin} must have no column {name} beside exact_rank")
     # A CSV file with text elsewhere has empty text where an anchor is not.
     frame = frame.assign(**{name: frame[name].mask(frame[name] == "") for name in ANCHOR_COLUMNS})
     is_anchor, is_drawn = (frame[name].notna().to_numpy() for name in ANCHOR_COLUMNS)
     pair_message = "a row must have both exact_rank and draw, or neither, but one is missing"
-    refuse_first(is_anchor != is_drawn, source, lambda _: pair_message)
+    refuse_first(is_anchor != is_drawn, origin, lambda _: pair_message)
     counts = frame[[name for name in _COUNTS if name in frame]]
     unknown = counts.isna().any(axis=1).to_numpy() & is_anchor
     count_message = "an anchor must be a user of the log, with its counts, but these are missing"
-    refuse_first(unknown, source, lambda _: count_message)
+    refuse_first(unknown, origin, lambda _: count_message)
     return frame
 
 
-def attached(log: Log, frame: pd.DataFrame, source: str, anchors: Any) -> Log:
+def attached(log: Log, frame: pd.DataFrame, origin: str, anchors: Any) -> Log:
     """The log with the anchors of the rows that it was read from."""
     if log.sizes is not None:
-        raise ValueError(f"{source} must have one row for each user beside exact_rank")
+        raise ValueError(f"{origin} must have one row for each user beside exact_rank")
     several = [anchors] if isinstance(anchors, (str, Metric)) else anchors
     metrics = tuple(metric if isinstance(metric, Metric) else parsed(metric) for metric in several)
     is_anchor = frame["exact_rank"].notna().to_numpy()
     exact, draw = (
-        whole(frame.assign(**{name: frame[name].where(is_anchor, 1)}), name, 1, source)
+        whole(frame.assign(**{name: frame[name].where(is_anchor, 1)}), name, 1, origin)
         for name in ANCHOR_COLUMNS
     )
     user, recommender = (
-        np.broadcast_to(key_of(frame, name, source).codes, len(frame))
+        np.broadcast_to(key_of(frame, name, origin).codes, len(frame))
         for name in ("user", "recommender")
     )
     above, items = known_above(log)[recommender, user], column(log, "n_items")[recommender, user]
     refuse_first(
         is_anchor & ((exact <= above) | (exact > items)),
-        source,
+        origin,
         lambda row: (
             f"exact_rank must be >= {above[row] + 1}, with {above[row]} scored items above, and <= "
             f"n_items = {items[row]}, got {exact[row]}"
@@ -80,7 +80,7 @@ def attached(log: Log, frame: pd.DataFrame, source: str, anchors: Any) -> Log:
         if not np.array_equal(draw[rows], np.arange(1, rows.size + 1)) or not rows.size:
             raise ValueError(
                 f"draw must number the anchors of {shortened(name)} from 1 without a gap or a "
-                f"repetition, got {as_written(draw[rows].tolist())} in {source}"
+                f"repetition, got {as_written(draw[rows].tolist())} in {origin}"
             )
         users.append(user[rows])
         ranks.append(exact[rows])

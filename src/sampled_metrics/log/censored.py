@@ -22,7 +22,7 @@ def may_be_censored(columns: Iterable[Any], rank_is_text: bool) -> bool:
     return "hit" in {*columns} and not {"n_better", "n_tied"} & meanings
 
 
-def counted(frame: pd.DataFrame, source: str, n_negatives: int | None) -> pd.DataFrame | None:
+def counted(frame: pd.DataFrame, origin: str, n_negatives: int | None) -> pd.DataFrame | None:
     """The rows with n_better and n_tied, or None if all ranks are numbers.
 
     An item of rank ">k" has k negatives above; all others are counted as tied, as they may be above
@@ -38,11 +38,11 @@ def counted(frame: pd.DataFrame, source: str, n_negatives: int | None) -> pd.Dat
     rule = "rank must be a whole number from 1, or such as >10" if names else "hit must be 0 or 1"
     refuse_first(
         ~text.str.fullmatch(r">?[1-9]\d{0,15}").to_numpy(dtype=bool),
-        source,
+        origin,
         lambda row: f"{rule}, got {as_written(frame[column].iloc[row])}",
     )
     sized = frame.rename(columns={n: "n_negatives" for n in frame if meaning(n) == "n_negatives"})
-    m = np.broadcast_to(size_column(sized, "n_negatives", n_negatives, 1, source), len(frame))
+    m = np.broadcast_to(size_column(sized, "n_negatives", n_negatives, 1, origin), len(frame))
     is_beyond = text.str.startswith(">").to_numpy(dtype=bool)
     n_better = text.str.removeprefix(">").to_numpy(dtype=np.int64) - ~is_beyond
     n_tied = np.where(is_beyond, np.maximum(m - n_better, 0), 0)

@@ -64,7 +64,10 @@ def listed(names: Iterable[object]) -> str:
 
 
 def require_columns(
-    frame: pd.DataFrame, names: Iterable[str], source: str, aliases: Mapping[str, str] | None = None
+    frame: pd.DataFrame,
+    names: Iterable[str],
+    origin: str,
+    aliases: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse a table that has no rows, or lacks one of these columns or has it twice.
 
@@ -75,39 +78,39 @@ def require_columns(
         if list(frame.columns).count(name) != 1:
             columns = listed([library_names.get(str(column), column) for column in frame.columns])
             raise ValueError(
-                f"{source} must have one column {library_names.get(name, name)}, got {columns}"
+                f"{origin} must have one column {library_names.get(name, name)}, got {columns}"
             )
     if frame.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
+        raise ValueError(f"{origin} must hold one row or more, got none")
 
 
-def log_names(columns: Iterable[Any], source: str, keys: Iterable[str]) -> list[Any]:
+def log_names(columns: Iterable[Any], origin: str, keys: Iterable[str]) -> list[Any]:
     """Replace aliases by the names of a log, and warn of each replacement."""
     names, renamed = list(columns), {}
     for key in keys:
         aliases = [name for name in names if name == key or meaning(name) == key]
         if len(aliases) > 1 and len({str(alias).removesuffix(".1") for alias in aliases}) > 1:
             raise ValueError(
-                f"{source} has the columns {listed(aliases)}, which may each be the {key}: rename "
+                f"{origin} has the columns {listed(aliases)}, which may each be the {key}: rename "
                 "or remove those that are not"
             )
         if aliases and aliases[0] != key:
             renamed[aliases[0]] = key
     if renamed:
         pairs = ", ".join(f"{listed([name])} as {key}" for name, key in renamed.items())
-        warnings.warn(f"{source}: read column {pairs}", UserWarning, stacklevel=3)
+        warnings.warn(f"{origin}: read column {pairs}", UserWarning, stacklevel=3)
     return [renamed.get(name, name) for name in names]
 
 
-def warn_ignored(names: Iterable[Any], source: str, accepted: Iterable[str]) -> None:
+def warn_ignored(names: Iterable[Any], origin: str, accepted: Iterable[str]) -> None:
     """Warn of columns that are not read."""
     ignored = [name for name in names if name not in accepted]
     if ignored:
         columns = "column" if len(ignored) == 1 else "columns"
-        warnings.warn(f"{source}: {columns} {listed(ignored)} left out", UserWarning, stacklevel=3)
+        warnings.warn(f"{origin}: {columns} {listed(ignored)} left out", UserWarning, stacklevel=3)
 
 
-def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> None:
+def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], origin: str) -> None:
     """Refuse an unknown column that tells the rows of each user apart, such as "algo_name".
 
     It is probably the recommender under a name we do not know; to ignore it would pool them.
@@ -132,39 +135,39 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
         # An item column, unlike a recommender column, has many values and few of them per user.
         if is_unique and 2 * group.size > n_values * n_groups:
             raise ValueError(
-                f"{source} has several rows for each user, which differ in the column "
+                f"{origin} has several rows for each user, which differ in the column "
                 f"{listed([name])}: rename it to recommender, instance or item, whichever it is"
             )
 
 
-def check_columns(names: list[Any], source: str) -> None:
+def check_columns(names: list[Any], origin: str) -> None:
     """Refuse a table whose columns are not those of a log, and suggest near names."""
     # Of two columns with one name pandas calls the second one "name.1".
     base_names = [str(name).removesuffix(".1") for name in names]
     repeated = [name for name in INPUT if base_names.count(name) > 1]
     if repeated:
-        raise ValueError(f"{source} must have one column {repeated[0]}, got {listed(names)}")
-    _refuse_misspelt(names, source)
+        raise ValueError(f"{origin} must have one column {repeated[0]}, got {listed(names)}")
+    _refuse_misspelt(names, origin)
     if "rank" in names and {"n_better", "n_tied"} & set(names):
         raise ValueError(
-            f"{source} must have either a column rank or n_better and n_tied, got {listed(names)}"
+            f"{origin} must have either a column rank or n_better and n_tied, got {listed(names)}"
         )
     absent = _absent(names)
     if absent:
         raise ValueError(
-            f"{source} must have the columns user, and either rank or n_better and n_tied: there "
+            f"{origin} must have the columns user, and either rank or n_better and n_tied: there "
             f"is no {absent[0]}{_hint(absent, names)}, got {listed(names)}"
         )
 
 
-def _refuse_misspelt(names: list[Any], source: str) -> None:
+def _refuse_misspelt(names: list[Any], origin: str) -> None:
     """Refuse an unknown column whose name is near that of a column which is not there."""
     unused = [name for name in INPUT if name not in names]
     for name in (str(name) for name in names if name not in INPUT):
         matches = difflib.get_close_matches(name.strip().lower(), unused, n=1, cutoff=0.8)
         if matches:
             raise ValueError(
-                f"{source} has a column {as_written(name)}: did you mean {matches[0]!r}?"
+                f"{origin} has a column {as_written(name)}: did you mean {matches[0]!r}?"
             )
 
 
@@ -194,7 +197,7 @@ def _hint(absent: list[str], names: list[Any]) -> str:
 
 
 class Location(str):
-    """A source's name that also knows the first row of each file, to locate rows in errors.
+    """What to call an input that also knows the first row of each file, to locate rows in errors.
 
     `rows` are the row numbers of a part of the table; None if all rows are in memory.
     """
@@ -214,40 +217,40 @@ class Location(str):
 Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 
-def line(source: str, row: int) -> str:
+def line(origin: str, row: int) -> str:
     """Locate a row for an error message; rows count from 1, without the header."""
-    if isinstance(source, Location):
-        row = row if source.rows is None else source.rows[row]
-        source, first = [(name, first) for name, first in source.starts if first <= row][-1]
+    if isinstance(origin, Location):
+        row = row if origin.rows is None else origin.rows[row]
+        origin, first = [(name, first) for name, first in origin.starts if first <= row][-1]
         row -= first
-    return f"row {row + 1} of {source}"
+    return f"row {row + 1} of {origin}"
 
 
-def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
-    """A locator for a source whose rows were sorted by `order`."""
+def locator(origin: str, order: NDArray[Any] | None = None) -> Locator:
+    """A locator for an input whose rows were sorted by `order`."""
 
     def where(is_invalid: NDArray[np.bool_]) -> tuple[int, str]:
         row = int(np.argmax(is_invalid))
-        return row, line(source, row if order is None else int(order[row]))
+        return row, line(origin, row if order is None else int(order[row]))
 
     return where
 
 
 def refuse_first(
-    is_invalid: Any, source: str | Locator, sentence: Callable[[int], str], hint: str = ""
+    is_invalid: Any, origin: str | Locator, sentence: Callable[[int], str], hint: str = ""
 ) -> None:
     """Raise ValueError for the first bad row, if any, and say where it is."""
     if np.any(is_invalid):
-        row, words = (locator(source) if isinstance(source, str) else source)(is_invalid)
+        row, words = (locator(origin) if isinstance(origin, str) else origin)(is_invalid)
         raise ValueError(f"{sentence(row)} in {words}{hint}")
 
 
-def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
+def whole_numbers(frame: pd.DataFrame, key: str, low: int, origin: str) -> IntArray:
     """A column of whole numbers >= `low`, as int64."""
-    return whole(frame, key, low, source).astype(np.int64)
+    return whole(frame, key, low, origin).astype(np.int64)
 
 
-def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
+def whole(frame: pd.DataFrame, key: str, low: int, origin: str) -> NDArray[Any]:
     """A column of whole numbers >= `low`, in its own type if that is an integer type."""
     column = frame[key]
     if column.dtype.kind in "iu" and not column.hasnans:  # pandas' nullable integers
@@ -259,15 +262,15 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
         )
         requirement = f"{key} must be a whole number >= {low}"
         refuse_first(
-            is_invalid, source, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
+            is_invalid, origin, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
         )
         values = numeric.astype(np.int64)
     hint = _FROM_ZERO if key == "rank" and low == 1 and values.min(initial=1) == 0 else ""
     refuse_first(
-        values < low, source, lambda row: f"{key} must be >= {low}, got {values[row]}", hint
+        values < low, origin, lambda row: f"{key} must be >= {low}, got {values[row]}", hint
     )
     if values.dtype.kind == "u" and values.max() > 2**62:
-        raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
+        raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {origin}")
     return values
 
 
@@ -297,7 +300,7 @@ def _float(value: object) -> float:
         return np.inf
 
 
-def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
+def real(frame: pd.DataFrame, key: str, origin: str) -> FloatArray:
     """A column of finite numbers >= 0."""
     import pandas as pd
 
@@ -305,7 +308,7 @@ def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
     is_invalid = ~(np.isfinite(values) & (values >= 0))
     refuse_first(
         is_invalid,
-        source,
+        origin,
         lambda row: f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])}",
     )
     return values
@@ -322,35 +325,35 @@ def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
 class SizeMissingError(ValueError):
     """Neither an option nor a `column` gives n_items or n_negatives."""
 
-    def __init__(self, column: str, source: str) -> None:
-        super().__init__(column, source)
+    def __init__(self, column: str, origin: str) -> None:
+        super().__init__(column, origin)
         self.column = column
 
     def __str__(self) -> str:
-        name, source = self.args
+        name, origin = self.args
         option = f"--{name.replace('_', '-')}"
-        return f"{name} is needed: give it ({option}), or a column {name} in {source}"
+        return f"{name} is needed: give it ({option}), or a column {name} in {origin}"
 
 
-def size_option(key: str, option: int | None, low: int, source: str) -> IntArray:
+def size_option(key: str, option: int | None, low: int, origin: str) -> IntArray:
     """n_items or n_negatives given as an option, where the table has no such column."""
     if option is None:
-        raise SizeMissingError(key, source)
+        raise SizeMissingError(key, origin)
     return np.array([integer(option, key, low, 2**62)], dtype=np.int64)
 
 
 def size_column(
-    frame: pd.DataFrame, key: str, option: int | None, low: int, source: str
+    frame: pd.DataFrame, key: str, option: int | None, low: int, origin: str
 ) -> IntArray:
     """n_items or n_negatives of every row, from the column or the option; one if all equal."""
     if key not in frame:
-        return size_option(key, option, low, source)
+        return size_option(key, option, low, origin)
     if option is not None:
         option = integer(option, key, low, 2**62)
-    column = shrunk(whole(frame, key, low, source), small=False)
+    column = shrunk(whole(frame, key, low, origin), small=False)
     if option is not None:
         requirement = f"{key} must agree with the column {key}, got {option}"
-        refuse_first(column != option, source, lambda row: f"{requirement} and {column[row]}")
+        refuse_first(column != option, origin, lambda row: f"{requirement} and {column[row]}")
     return column
 
 
@@ -365,7 +368,7 @@ class Key:
     values: NDArray[Any]
 
 
-def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
+def key_of(frame: pd.DataFrame, key: str, origin: str) -> Key:
     """A label column as codes; without one, each row is a user, and other labels are all equal."""
     import pandas as pd
 
@@ -382,23 +385,23 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
         is_nested = ~_are_scalars(column)
     requirement = f"{key} must be a number or text"
     refuse_first(
-        is_nested, source, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
+        is_nested, origin, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
     )
     is_text = values.dtype.kind not in "iufb"
     is_blank = [is_text and isinstance(value, str) and not value.strip() for value in values]
     is_missing = np.append(np.array(is_blank, dtype=bool), True)[codes]
-    refuse_first(is_missing, source, lambda _: f"{key} must not be missing, as it is")
+    refuse_first(is_missing, origin, lambda _: f"{key} must not be missing, as it is")
     if key == "recommender":
         name_codes, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
         codes = name_codes[codes]
     return Key(codes.astype(np.int32), values)
 
 
-def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
+def labelled(frame: pd.DataFrame, key: str, origin: str) -> pd.Series:
     """A label column as a series, checked for gaps."""
     import pandas as pd
 
-    labels = key_of(frame, key, source)
+    labels = key_of(frame, key, origin)
     return pd.Series(labels.values[np.broadcast_to(labels.codes, len(frame))])
 
 
@@ -413,14 +416,14 @@ def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
     return codes.astype(np.int64), np.asarray(values)
 
 
-def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "") -> None:
+def refuse_twice(frame: pd.DataFrame, key: list[str], origin: str, hint: str = "") -> None:
     """Refuse rows that agree in these columns."""
     is_duplicate = frame.duplicated(key)
     if is_duplicate.any():
         row = frame.loc[is_duplicate, key].iloc[0]
         label = ", ".join(f"{name} {shortened(str(row[name]))}" for name in key)
         raise ValueError(
-            f"{source} must have one row for each {', '.join(key)}, got {label} twice{hint}"
+            f"{origin} must have one row for each {', '.join(key)}, got {label} twice{hint}"
         )
 
 

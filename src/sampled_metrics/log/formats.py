@@ -140,7 +140,7 @@ def _is_list(value: object) -> bool:
     return in_brackets or bool(_LIST.fullmatch(text) and len(re.findall(r"\d+", text)) > 2)
 
 
-def _list_columns(frame: pd.DataFrame, source: str) -> tuple[Any, list[Any]]:
+def _list_columns(frame: pd.DataFrame, origin: str) -> tuple[Any, list[Any]]:
     """The column of lists of negatives, None if there is none, and those of other items."""
     firsts = [frame.iloc[:, i].dropna().head(1).tolist() for i in range(frame.shape[1])]
     names = [name for name, first in zip(frame, firsts, strict=True) if first and _is_list(*first)]
@@ -152,17 +152,17 @@ def _list_columns(frame: pd.DataFrame, source: str) -> tuple[Any, list[Any]]:
         negatives = names
     if len(negatives) != 1:
         raise ValueError(
-            f"{source} holds lists in {listed(names)}: rename the one of negatives to neg_items, "
+            f"{origin} holds lists in {listed(names)}: rename the one of negatives to neg_items, "
             "or remove it if it holds something else"
         )
     return negatives[0], items
 
 
-def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+def listed_negatives(frame: pd.DataFrame, origin: str) -> pd.DataFrame:
     """One row for each negative, if a column holds lists of them, as ReChorus' neg_items does."""
     import pandas as pd
 
-    name, items = _list_columns(frame, source)
+    name, items = _list_columns(frame, origin)
     if name is None:
         return frame
     texts = [
@@ -171,12 +171,12 @@ def listed_negatives(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     ]
     refuse_first(
         np.array([not _LIST.fullmatch(text.strip()) for text in texts]),
-        source,
+        origin,
         lambda row: f"{name} must hold lists such as [3, 8], got {as_written(texts[row])}",
     )
     lists = [re.findall(r"\d+", text) for text in texts]
     left_out = f", and left out {listed(items)}" if items else ""
-    warnings.warn(f"{source}: read the lists in {name} as negatives{left_out}", stacklevel=4)
+    warnings.warn(f"{origin}: read the lists in {name} as negatives{left_out}", stacklevel=4)
     rows = np.repeat(np.arange(len(frame)), list(map(len, lists)))
     items_listed = pd.Series([int(item) for row in lists for item in row], dtype=object)
     frame = frame.drop(columns=[name, *items]).iloc[rows].reset_index(drop=True)

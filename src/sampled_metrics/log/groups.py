@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def groups_of(frame: pd.DataFrame, by: str, source: str) -> pd.Series:
+def groups_of(frame: pd.DataFrame, by: str, origin: str) -> pd.Series:
     """The group of each user, by label; refuse gaps, and users with several groups."""
     import pandas as pd
 
-    key = key_of(frame, by, source)
+    key = key_of(frame, by, origin)
     names = np.array([str(value) for value in key.values], dtype=object)[key.codes]
-    row_groups = pd.Series(names, labelled(frame, "user", source))
+    row_groups = pd.Series(names, labelled(frame, "user", origin))
     groups = row_groups[~row_groups.index.duplicated()]
     first = groups.reindex(row_groups.index).to_numpy()
     refuse_first(
         names != first,
-        source,
+        origin,
         lambda row: (
             f"{by} must be the same in all rows of a user, since a user has one group, got "
             f"{as_written(first[row])} and {as_written(names[row])} for user "

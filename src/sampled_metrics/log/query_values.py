@@ -19,7 +19,7 @@ from .._validate import FloatArray, IntArray, as_written, shortened
 from ..metrics import Metric, OtherMetric, factors
 from ..metrics import metric as parsed
 from .columns import listed, meaning, refuse_twice
-from .sources import files, loaded
+from .tables import files, loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +171,7 @@ class Retrieved(TopLists):
         }
 
 
-def retrieved(candidates: pd.DataFrame, source: str) -> Retrieved:
+def retrieved(candidates: pd.DataFrame, origin: str) -> Retrieved:
     """Scored candidates with their relevance; equal scores count as if a relevant item came first.
 
     `candidates` has the columns recommender, user, item, score and relevant.
@@ -179,7 +179,7 @@ def retrieved(candidates: pd.DataFrame, source: str) -> Retrieved:
     names = {"recommender": "system", "user": "query", "item": "document", "relevant": "rel"}
     rows = candidates.rename(columns=names).sort_values("rel", ascending=False, kind="stable")
     judged = rows[rows["rel"]].drop_duplicates(["query", "document"])
-    lists = top_lists(rows, judged, source)
+    lists = top_lists(rows, judged, origin)
     notes = tuple(note for note in lists.notes if note != _POOLED)
     return Retrieved(**{**vars(lists), "notes": notes})
 
@@ -197,13 +197,13 @@ def _ends(
     return float(terms[: ranks.size].sum()), float(terms.sum())
 
 
-def top_lists(rows: pd.DataFrame, judged: pd.DataFrame, source: str) -> TopLists:
+def top_lists(rows: pd.DataFrame, judged: pd.DataFrame, origin: str) -> TopLists:
     """Runs of the whole corpus, cut at some rank, with their judgements.
 
     `rows` has the columns system, query, document and score, `judged` query, document and rel.
     Equal scores keep the order of the rows.
     """
-    refuse_twice(rows, ["system", "query", "document"], source)
+    refuse_twice(rows, ["system", "query", "document"], origin)
     ordered = rows.iloc[np.argsort(-rows["score"].to_numpy(float), kind="stable")]
     of_query = ordered.groupby(["system", "query"], sort=False, observed=True)
     sizes: Iterable[Any] = of_query.size().items()
@@ -213,7 +213,7 @@ def top_lists(rows: pd.DataFrame, judged: pd.DataFrame, source: str) -> TopLists
     common = [query for query in gains if all((name, query) in length_of for name in systems)]
     if len(common) < 2:
         raise ValueError(
-            f"{source} must rank for 2 queries or more that have a relevant document in the qrels, "
+            f"{origin} must rank for 2 queries or more that have a relevant document in the qrels, "
             f"got {len(common)}"
         )
     n_others = len({query for _, query in length_of}.union(gains)) - len(common)
@@ -285,15 +285,15 @@ def _doubts(
     return (_POOLED,) * bool(np.mean(ends) > 0.5)
 
 
-def named(name: object, source: Any, problem: ValueError) -> Metric:
+def named(name: object, tabular: Any, problem: ValueError) -> Metric:
     """The metric that a table of values by query has under a name that is not declared.
 
     A table with a column for each system may be of any metric, unless the name looks misspelt.
     """
-    if isinstance(source, QueryValues):
-        is_known = bool({name, ""} & {*source.values})
+    if isinstance(tabular, QueryValues):
+        is_known = bool({name, ""} & {*tabular.values})
     else:
-        names = [*source.columns] if hasattr(source, "columns") else _columns_of(source)
+        names = [*tabular.columns] if hasattr(tabular, "columns") else _columns_of(tabular)
         is_long = bool(_LONG & {str(column).lower() for column in names})
         is_known = isinstance(name, str) and _may_be_values(names, {name}) and (
             is_long or name in names or not re.search("did you mean|cut-off", str(problem))
@@ -303,16 +303,16 @@ def named(name: object, source: Any, problem: ValueError) -> Metric:
     return OtherMetric(str(name))
 
 
-def query_values(source: Any, metrics: Sequence[Metric]) -> QueryValues | None:
-    """The values of a table by query, or None if the source is another table.
+def query_values(tabular: Any, metrics: Sequence[Metric]) -> QueryValues | None:
+    """The values of a table by query, or None if it is another table.
 
     A long table has a column for the system and one for each metric, or columns metric and value; a
     wide one has a column for each system, and holds the only metric that was asked for.
     """
-    names = [*source.columns] if hasattr(source, "columns") else _columns_of(source)
+    names = [*tabular.columns] if hasattr(tabular, "columns") else _columns_of(tabular)
     if not _may_be_values(names, {metric.name for metric in metrics}):
         return None
-    frame, origin = loaded(source, "the table")
+    frame, origin = loaded(tabular, "the table")
     roles = _roles(names)
     frame = frame.mask(frame == "")  # a missing value in CSV
     tables = _tables(frame.rename(columns=roles), metrics, origin)
@@ -391,9 +391,9 @@ def _of_long(
     }
 
 
-def _columns_of(source: Any) -> list[Any]:
+def _columns_of(tabular: Any) -> list[Any]:
     """The columns of files; none of what is no file."""
-    paths = None if source == "bundled" else files(source)
+    paths = None if tabular == "bundled" else files(tabular)
     if paths is None:
         return []
     with paths.opened() as table:

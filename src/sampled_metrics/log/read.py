@@ -34,7 +34,7 @@ from .groups import groups_of
 from .inspection import Drawn, not_independent
 from .row_checks import Sizes, log_of_frame, warn_of_instances
 from .scan import Scan
-from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
+from .tables import Table, files, has_engine, is_dask, loaded, opened_dask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ BUNDLE = Path(__file__).parents[1] / "data"
 
 
 def read_log(
-    source: str | Path | Sequence[str | Path] | pd.DataFrame,
+    tabular: str | Path | Sequence[str | Path] | pd.DataFrame,
     *,
     n_items: int | None = None,
     n_negatives: int | None = None,
@@ -72,7 +72,7 @@ def read_log(
 
     Parameters
     ----------
-    source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
+    tabular : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
         A CSV file (also .csv.gz; with commas, tabs or semicolons), Parquet file, or file of JSON
         lines, or an array of ranks in a .npy file; several files (a list, a folder, or a pattern
         such as ``"log/*.parquet"``); a data frame; or "bundled". It has a row for each held-out
@@ -127,13 +127,13 @@ def read_log(
     Log(recommenders=1, users=2, rows=3, n_items=50, n_negatives=9, replacement=True)
     """
     _check_flags(replacement, shared_negatives, fixed_sample_size)
-    if isinstance(source, str) and source == "bundled":
-        source, replacement = _bundled(replacement), False
-    attrs = getattr(source, "attrs", {})  # what readers record
+    if isinstance(tabular, str) and tabular == "bundled":
+        tabular, replacement = _bundled(replacement), False
+    attrs = getattr(tabular, "attrs", {})  # what readers record
     if first_rank is not None:
-        source = _counted_from_one(source, first_rank)
+        tabular = _counted_from_one(tabular, first_rank)
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
-    log = _of_source(source, sizes, replacement, by, anchors)
+    log = _of_tabular(tabular, sizes, replacement, by, anchors)
     return replace(
         log,
         shared_negatives=_are_shared(log, attrs, shared_negatives),
@@ -142,9 +142,9 @@ def read_log(
     )
 
 
-def _counted_from_one(source: Any, first_rank: object) -> pd.DataFrame:
+def _counted_from_one(tabular: Any, first_rank: object) -> pd.DataFrame:
     """The rows of a log whose best rank is `first_rank`, with ranks from 1."""
-    first, (frame, name) = integer(first_rank, "first_rank", 0, 1), loaded(source, "the log")
+    first, (frame, name) = integer(first_rank, "first_rank", 0, 1), loaded(tabular, "the log")
     columns = [column for column in frame if meaning(column) == "rank"]
     columns = columns or [column for column in frame if column == "position"]
     if len(columns) != 1:
@@ -179,15 +179,15 @@ def _are_shared(log: Log, attrs: Mapping[str, Any], shared_negatives: bool | Non
     return bool(shown if shared_negatives is None else shared_negatives)
 
 
-def _of_source(
-    source: Any, sizes: Sizes, replacement: bool | None, by: str | None, anchors: Any
+def _of_tabular(
+    tabular: Any, sizes: Sizes, replacement: bool | None, by: str | None, anchors: Any
 ) -> Log:
     """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
-    paths = files(source)
-    if paths is None and not (is_dask(source) and has_engine()):
-        frame, name = loaded(source, "the log")
+    paths = files(tabular)
+    if paths is None and not (is_dask(tabular) and has_engine()):
+        frame, name = loaded(tabular, "the log")
         return _of_frame(frame, name, sizes, replacement, by, anchors)
-    with opened_dask(source) if paths is None else paths.opened() as table:
+    with opened_dask(tabular) if paths is None else paths.opened() as table:
         return _of_table(table, sizes, replacement, by, anchors)
 
 

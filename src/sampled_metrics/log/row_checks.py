@@ -73,30 +73,30 @@ def checked_columns(
     return columns, keys
 
 
-def _chosen_columns(frame: pd.DataFrame, present: set[str], source: str) -> dict[str, NDArray[Any]]:
+def _chosen_columns(frame: pd.DataFrame, present: set[str], origin: str) -> dict[str, NDArray[Any]]:
     """How many chosen items each user has, and how many of them are above the held-out item."""
     if len(present) == 1:
         (absent,) = CHOSEN - present
-        raise ValueError(f"{source} must have a column {absent} beside {min(present)}")
+        raise ValueError(f"{origin} must have a column {absent} beside {min(present)}")
     if refused := {"rank", "n_above", "instance"} & set(frame.columns):
         raise ValueError(
-            f"{source} must have no column {min(refused)} beside n_chosen: it needs one row for "
+            f"{origin} must have no column {min(refused)} beside n_chosen: it needs one row for "
             "each user, with n_better among the n_negatives beside the chosen items"
         )
-    columns = {key: shrunk(whole(frame, key, 0, source)) for key in sorted(CHOSEN)}
+    columns = {key: shrunk(whole(frame, key, 0, origin)) for key in sorted(CHOSEN)}
     n_chosen, better = columns["n_chosen"], columns["n_chosen_better"]
     refuse_first(
         np.broadcast_to(better > n_chosen, len(frame)),
-        source,
+        origin,
         lambda row: (
             "n_chosen_better must be <= n_chosen, got "
             f"{_value(better, row)} and {_value(n_chosen, row)}"
         ),
     )
-    tied = whole(frame, "n_tied", 0, source) if "n_tied" in frame else np.zeros(1)
+    tied = whole(frame, "n_tied", 0, origin) if "n_tied" in frame else np.zeros(1)
     refuse_first(
         tied > 0,
-        source,
+        origin,
         lambda row: (
             f"n_tied must be 0 beside n_chosen, got {_value(tied, row)}: before counting, give "
             "the held-out item one random place among all items that score the same"
@@ -116,13 +116,13 @@ def says_instances(names: Iterable[str]) -> bool:
     return bool({"item", "instance", "position"} & columns) or "user" not in columns
 
 
-def warn_of_instances(names: Iterable[str], source: str, log: Log) -> None:
+def warn_of_instances(names: Iterable[str], origin: str, log: Log) -> None:
     """Warn if rows without a column item or instance are read as ranked together."""
     if log.sizes is None or says_instances(names):
         return
     max_rows = int(log.kinds["n_relevant"].max())
     warnings.warn(
-        f"{source}: up to {max_rows} rows of a user are read as relevant items that were ranked "
+        f"{origin}: up to {max_rows} rows of a user are read as relevant items that were ranked "
         "together: add a column item if they are, instance if each was ranked separately, or "
         "recommender if they belong to several",
         UserWarning,
@@ -135,7 +135,7 @@ def _sorted_log(
     columns: dict[str, NDArray[Any]],
     size: int,
     replacement: bool,
-    source: str,
+    origin: str,
     paired: bool,
 ) -> Log:
     """Sort the rows and check them against each other. Columns: (size,), or (1,) if constant."""
@@ -147,7 +147,7 @@ def _sorted_log(
     codes = {key: _permuted(labels.codes, order) for key, labels in keys.items()}
     columns = {key: _permuted(column, order) for key, column in columns.items()}
 
-    locate = locator(source, order)
+    locate = locator(origin, order)
     user = np.broadcast_to(codes["user"], size)
     weights, above = None, None
     if "count" in columns:

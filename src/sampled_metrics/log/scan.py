@@ -19,7 +19,7 @@ from .row_checks import (
     log_of_frame,
     says_instances,
 )
-from .sources import WHOLE, Table
+from .tables import WHOLE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -267,7 +267,7 @@ class Scan:
         return self._blocks(codes, extra_sql, f"ORDER BY {', '.join(['1', '2', *keys])}")
 
     def _append(self, builder: Builder, codes: _Codes, rows: dict[str, NDArray[Any]]) -> None:
-        """Append rows of complete users; on an error, name the row in the source."""
+        """Append rows of complete users; on an error, name the row in the input."""
 
         def where(is_invalid: NDArray[np.bool_]) -> tuple[int, str]:
             row = int(np.argmax(is_invalid))
@@ -280,7 +280,7 @@ class Scan:
         builder.append(instances_of({**rows, **self.same}, self.replacement, where))
 
     def _refuse_user(self, recommender: str, user: object) -> None:
-        """Check the rows of one user in the order of the source, to name the wrong one."""
+        """Check the rows of one user in the order of the input, to name the wrong one."""
         sql = "FROM (SELECT *, row_number() OVER () - 1 AS row FROM log) WHERE"
         sql += f" {self.at['user']} = ?"
         parameters = [user.item() if isinstance(user, np.generic) else user]

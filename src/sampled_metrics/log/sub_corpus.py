@@ -90,7 +90,7 @@ def sub_corpus(
     judged: pd.DataFrame,
     corpus_size: int | Sequence[int],
     kept_documents: Collection[object],
-    source: str,
+    origin: str,
     queries_are_documents: bool | None = None,
 ) -> SubCorpus:
     """The runs of `rows`, checked to rank one sub-corpus for every query.
@@ -102,16 +102,16 @@ def sub_corpus(
 
     relevant = judged[judged["rel"] > 0]
     codes, documents = pd.factorize(rows["document"])
-    size, *larger = _corpus_sizes(corpus_size, len(documents), source)
+    size, *larger = _corpus_sizes(corpus_size, len(documents), origin)
     queries = pd.unique(rows["query"])
     code_of = dict(zip(map(str, documents), range(len(documents)), strict=True))
     own_id = np.array([code_of.get(str(query), -1) for query in queries])
     own_id = own_id if queries_are_documents else np.full_like(own_id, -1)
-    _check_lists(rows.assign(document=codes), [size, *larger], own_id, documents, source)
-    _check_answered(queries, relevant, source)
-    is_kept = _is_kept(documents, relevant, kept_documents, own_id, source)
+    _check_lists(rows.assign(document=codes), [size, *larger], own_id, documents, origin)
+    _check_answered(queries, relevant, origin)
+    is_kept = _is_kept(documents, relevant, kept_documents, own_id, origin)
     is_answered = relevant["query"].isin(queries)
-    gains = _gains(relevant[is_answered], documents, source)
+    gains = _gains(relevant[is_answered], documents, origin)
     orders = {}
     for name, run in rows.assign(document=codes).groupby("system", sort=False, observed=True):
         by_query = run.groupby("query", sort=False, observed=True).indices
@@ -124,13 +124,13 @@ def sub_corpus(
         code, score = run["document"].to_numpy(), run["score"].to_numpy()
         orders[str(name)] = [
             _orders(
-                _scores(code[by_query[q]], score[by_query[q]], documents, own_id[i], q, source),
+                _scores(code[by_query[q]], score[by_query[q]], documents, own_id[i], q, origin),
                 is_kept, own_id[i], *gains[q], i,
             )
             for i, q in enumerate(queries)
         ]  # fmt: skip
     left_out = relevant.loc[~is_answered, "query"].nunique()
-    note = f"{left_out:,} queries of the qrels are left out: {source} does not rank for them"
+    note = f"{left_out:,} queries of the qrels are left out: {origin} does not rank for them"
     n_kept = int(is_kept.sum())
     n_sampled = len(documents) - n_kept
     excess = pooled.excess(orders, n_kept, n_sampled)
@@ -151,7 +151,7 @@ def sub_corpus(
 
 
 def without_own(
-    rows: pd.DataFrame, judged: pd.DataFrame, queries_are_documents: bool | None, source: str
+    rows: pd.DataFrame, judged: pd.DataFrame, queries_are_documents: bool | None, origin: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Runs and judgements, without those of a query as its own document if queries are documents.
 
@@ -170,7 +170,7 @@ def without_own(
     n_first = int((is_own & (rows["score"] == best)).sum())
     if n_first > 1 and 2 * n_first > is_own.sum():
         raise ValueError(
-            f"{source} ranks the document with the query's own id first in {n_first:,} of the "
+            f"{origin} ranks the document with the query's own id first in {n_first:,} of the "
             f"{is_own.sum():,} lists that hold it: if queries are documents of the corpus, say "
             "queries_are_documents=True (--queries-are-documents), so that none is its own "
             "candidate; else say False (--no-queries-are-documents)"
@@ -185,7 +185,7 @@ def _own(table: pd.DataFrame) -> Any:
     return np.asarray(code[document.codes] == query.codes.to_numpy())
 
 
-def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: str) -> list[int]:
+def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, origin: str) -> list[int]:
     """Sizes of the corpus in order, checked to exceed the ranked documents."""
     is_text = isinstance(corpus_size, str)
     is_several = isinstance(corpus_size, Sequence) and not is_text and len(corpus_size) > 0
@@ -193,14 +193,14 @@ def _corpus_sizes(corpus_size: int | Sequence[int], n_documents: int, source: st
     sizes = sorted({integer(size, "corpus_size", 2) for size in all_sizes})
     if sizes[0] < n_documents:
         raise ValueError(
-            f"corpus_size must be at least the {n_documents:,} documents that {source} ranks, got "
+            f"corpus_size must be at least the {n_documents:,} documents that {origin} ranks, got "
             f"{sizes[0]:,}"
         )
     return sizes
 
 
 def _check_lists(
-    rows: pd.DataFrame, sizes: list[int], own_id: IntArray, documents: pd.Index, source: str
+    rows: pd.DataFrame, sizes: list[int], own_id: IntArray, documents: pd.Index, origin: str
 ) -> None:
     """Refuse runs that rank the whole corpus, or an own block of documents for some queries."""
     n_documents, n_systems = len(documents), rows["system"].nunique()
@@ -208,20 +208,20 @@ def _check_lists(
     if len(rows) == n_systems * int((n_documents - (own_id >= 0)).sum()):
         if sizes == [n_documents]:
             raise ValueError(
-                f"corpus_size must exceed the {n_documents:,} documents that {source} ranks: with "
+                f"corpus_size must exceed the {n_documents:,} documents that {origin} ranks: with "
                 "all documents ranked the reported metrics are exact"
             )
         return
     blocks = {frozenset(codes) for _, codes in lists}
     if 1 < len(blocks) < rows["query"].nunique() and sum(map(len, blocks)) == n_documents:
         raise ValueError(
-            f"{source} must rank one sub-corpus for all queries, got {len(blocks):,} blocks of "
+            f"{origin} must rank one sub-corpus for all queries, got {len(blocks):,} blocks of "
             "documents with none in common, as where each query is ranked among the others of its "
             "batch: if blocks are a random partition, readers.from_scores(rows, block=) reads them"
         )
 
 
-def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
+def _check_answered(queries: Any, relevant: pd.DataFrame, origin: str) -> None:
     """Refuse a query without a relevant document."""
     answered = set(relevant["query"])
     without = [query for query in queries if query not in answered]
@@ -229,7 +229,7 @@ def _check_answered(queries: Any, relevant: pd.DataFrame, source: str) -> None:
         raise ValueError(
             f"each query must have a relevant document in the qrels, got none for query "
             f"{_name(without[0])} ({len(without)} of {len(queries)} queries): leave such queries "
-            f"out of {source}"
+            f"out of {origin}"
         )
 
 
@@ -238,7 +238,7 @@ def _is_kept(
     relevant: pd.DataFrame,
     kept_documents: Collection[object],
     own_id: IntArray,
-    source: str,
+    origin: str,
 ) -> np.ndarray:
     """Which documents of the sub-corpus were kept on purpose; the others are the sample.
 
@@ -249,7 +249,7 @@ def _is_kept(
     absent = [document for document in kept_documents if document not in documents]
     if absent:
         raise ValueError(
-            f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {source} "
+            f"kept must hold documents of the sub-corpus, got {_name(absent[0])}, which {origin} "
             "does not rank"
         )
     n_kept, n_relevant = int(is_kept.sum()), relevant["document"].nunique()
@@ -259,13 +259,13 @@ def _is_kept(
             f"beside {n_kept:,} that were kept on purpose ({n_relevant:,} of them relevant to a "
             "query): without a sample the rest of the corpus stays unknown, so rank a uniform "
             "sample of the documents that are relevant to no query as well, or leave queries out "
-            f"of both {source} and the qrels, so that fewer documents are relevant"
+            f"of both {origin} and the qrels, so that fewer documents are relevant"
         )
     return is_kept
 
 
 def _gains(
-    relevant: pd.DataFrame, documents: pd.Index, source: str
+    relevant: pd.DataFrame, documents: pd.Index, origin: str
 ) -> dict[Any, tuple[IntArray, FloatArray]]:
     """For each query its relevant documents, as codes, and their relevance."""
     import pandas as pd
@@ -274,7 +274,7 @@ def _gains(
     if (codes < 0).any():
         row = relevant.iloc[int(np.argmax(codes < 0))]
         raise ValueError(
-            f"{source} must rank every relevant document, got none of document "
+            f"{origin} must rank every relevant document, got none of document "
             f"{_name(row['document'])} of query {_name(row['query'])} ({(codes < 0).sum()} of "
             f"{len(codes)} are missing): keep them all in the sub-corpus and score each; without "
             "their judgements instead, the value is neither a bound nor an estimate"
@@ -285,7 +285,7 @@ def _gains(
 
 
 def _scores(
-    code: IntArray, score: FloatArray, documents: pd.Index, own_id: int, query: Any, source: str
+    code: IntArray, score: FloatArray, documents: pd.Index, own_id: int, query: Any, origin: str
 ) -> FloatArray:
     """The scores of all documents for a query; any for the query itself, with the code `own_id`."""
     counts = np.bincount(code, minlength=len(documents))
@@ -294,17 +294,17 @@ def _scores(
         raise ValueError(
             f"a document must have one score for a query, got document "
             f"{_name(documents[int(np.argmax(counts > 1))])} twice for query {_name(query)} in "
-            f"{source}"
+            f"{origin}"
         )
     if (counts == 0).any():
         if str(query) in map(str, documents[counts == 0]) and (counts == 0).sum() == 1:
             raise ValueError(
-                f"{source} must rank the whole sub-corpus for each query, but query "
+                f"{origin} must rank the whole sub-corpus for each query, but query "
                 f"{_name(query)} lacks the document with its own id: if queries are documents of "
                 "the corpus, say queries_are_documents=True, or --queries-are-documents"
             )
         raise ValueError(
-            f"{source} must rank the whole sub-corpus for each query, got {code.size:,} of its "
+            f"{origin} must rank the whole sub-corpus for each query, got {code.size:,} of its "
             f"{len(documents):,} documents for query {_name(query)}: of a run that was cut at k "
             "only this follows, that a metric with a cutoff up to k is on the whole corpus at most "
             "what it is here; for more, score all of them (mteb 2: task._top_k = len(corpus); "

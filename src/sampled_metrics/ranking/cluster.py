@@ -20,7 +20,7 @@ import numpy as np
 from .._validate import IntArray, as_written, unimported
 from ..numerics import arrays
 from ..numerics.arrays import on_host
-from .job import Job, Source, Trial, as_index, sum_of
+from .job import Input, Job, Trial, as_index, sum_of
 
 _IN_FLIGHT = 64  # most tasks at the scheduler, or four per thread if that is more
 
@@ -75,11 +75,11 @@ def count_on_cluster(
                 client.cancel(list(waiting))
 
 
-def _future_rows(client: Any, source: Source | None, row_index: slice | IntArray) -> Any:
-    """A future of rows of a Dask array; None if each task opens the source itself."""
-    if source is None or not source.lazy:
+def _future_rows(client: Any, job_input: Input | None, row_index: slice | IntArray) -> Any:
+    """A future of rows of a Dask array; None if each task opens the input itself."""
+    if job_input is None or not job_input.lazy:
         return None
-    return client.compute(arrays.rows(source.values, row_index))
+    return client.compute(arrays.rows(job_input.values, row_index))
 
 
 def _result(client: Any, total: Any) -> IntArray:
@@ -108,15 +108,15 @@ def _reached(client: Any) -> Iterator[None]:
 
 def _portable(job: Job, scratch: Path | None) -> Job:
     """The job with matrices saved to files that workers can map; without them for Dask arrays."""
-    sources: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for name in ("users", "items"):
-        source = getattr(job, name)
-        if source is None or (source.path is None and np.ndim(source.values) == 1):
-            sources[name] = source
-        elif source.path is not None:
-            sources[name] = Source(source.name, os.path.abspath(source.path))
-        elif source.lazy:
-            sources[name] = Source(source.name)  # tasks receive its rows
+        job_input = getattr(job, name)
+        if job_input is None or (job_input.path is None and np.ndim(job_input.values) == 1):
+            inputs[name] = job_input
+        elif job_input.path is not None:
+            inputs[name] = Input(job_input.name, os.path.abspath(job_input.path))
+        elif job_input.lazy:
+            inputs[name] = Input(job_input.name)  # tasks receive its rows
         elif scratch is None:
             raise ValueError(
                 f"{name} must be a file that every worker can read, got an array: save it with "
@@ -124,9 +124,9 @@ def _portable(job: Job, scratch: Path | None) -> Job:
             )
         else:
             path = scratch / f"{name}.npy"
-            np.save(path, on_host(source.values))
-            sources[name] = Source(source.name, str(path))
-    return replace(job, **sources)
+            np.save(path, on_host(job_input.values))
+            inputs[name] = Input(job_input.name, str(path))
+    return replace(job, **inputs)
 
 
 @contextmanager

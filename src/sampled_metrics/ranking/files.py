@@ -12,7 +12,7 @@ from .._files import OutputFiles, named
 from .._validate import as_written, integer
 from ..log.columns import refuse_twice
 from ..log.formats import need_pyarrow
-from ..log.sources import Tabular, loaded
+from ..log.tables import Tabular, loaded
 from ..results import Ranks
 from .blocks import ranked, ranked_lazily
 from .inputs import ItemSets, load_train, users_and_items
@@ -108,11 +108,11 @@ def rank(
     with OutputFiles() as files:
         write = _writer(output, files, inputs)
         job = Job.of(users, items, score)
-        rows, source = loaded(test, "test")
+        rows, origin = loaded(test, "test")
         shape = job.shape
-        user, item = users_and_items(rows, source, shape)
+        user, item = users_and_items(rows, origin, shape)
         frame = pd.DataFrame({"user": user, "item": item})
-        refuse_twice(frame, ["user", "item"], source)
+        refuse_twice(frame, ["user", "item"], origin)
         order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
         seen = load_train(train, shape)
         by_user = frame.iloc[order].reset_index(drop=True)

@@ -16,7 +16,7 @@ from .._files import named
 from .._validate import IntArray, checked_tolerance, integers, shortened
 from ..log.columns import require_columns, whole_numbers
 from ..log.formats import need_pyarrow
-from ..log.sources import loaded
+from ..log.tables import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,16 +44,16 @@ def checked_held_out(held_out: ArrayLike, n_items: int | None, tolerance: float)
 
 
 def users_and_items(
-    rows: pd.DataFrame, source: str, shape: tuple[int, int]
+    rows: pd.DataFrame, origin: str, shape: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
     """Columns user and item, checked against the `shape` of the score matrix."""
-    require_columns(rows, ["user", "item"], source)
-    user, item = (whole_numbers(rows, key, 0, source) for key in ("user", "item"))
+    require_columns(rows, ["user", "item"], origin)
+    user, item = (whole_numbers(rows, key, 0, origin) for key in ("user", "item"))
     for key, column, n_rows in zip(("user", "item"), (user, item), shape, strict=True):
         if column.max() >= n_rows:
             raise ValueError(
                 f"{key} must be < {n_rows}, the rows of the {key} factors, got {column.max()} in "
-                f"{source}"
+                f"{origin}"
             )
     return user, item
 
@@ -123,8 +123,8 @@ def load_train(train: Any, shape: tuple[int, int]) -> sp.csr_array | None:
     if sp.issparse(train) or lists:
         return as_csr(train, *shape)
     if not is_path or Path(train).suffix.lower() not in (".npz", ".npy"):
-        rows, source = loaded(train, "train")
-        pairs = users_and_items(rows, source, shape)
+        rows, origin = loaded(train, "train")
+        pairs = users_and_items(rows, origin, shape)
         return as_csr(sp.csr_array((np.ones(pairs[0].size), pairs), shape=shape), *shape)
     try:
         matrix = sp.csr_array(sp.load_npz(io.BytesIO(Path(train).read_bytes())))

@@ -36,7 +36,7 @@ _OWN_SCORES = 16
 
 
 @dataclass(frozen=True)
-class Source:
+class Input:
     """Rows of a matrix that any process can read: a file by its path, or an array.
 
     `values` may be a Dask array, of which some rows are computed at a time.
@@ -47,12 +47,12 @@ class Source:
     values: Any = None
 
     @classmethod
-    def of(cls, file_or_array: Any, name: str) -> Source:
-        """A source from a file, an array, or an int n for the numbers 0 to n - 1."""
+    def of(cls, file_or_array: Any, name: str) -> Input:
+        """An input from a file, an array, or an int n for the numbers 0 to n - 1."""
         if isinstance(file_or_array, (str, Path)):
-            source = cls(name, path=str(file_or_array))
-            source.matrix  # noqa: B018 - refuse an invalid file now
-            return source
+            job_input = cls(name, path=str(file_or_array))
+            job_input.matrix  # noqa: B018 - refuse an invalid file now
+            return job_input
         if isinstance(file_or_array, (int, np.integer)) and not isinstance(file_or_array, bool):
             return cls(name, values=np.arange(integer(file_or_array, name, 1)))
         lazy = type(file_or_array).__module__.split(".")[0] == "dask" and hasattr(
@@ -121,8 +121,8 @@ class Job:
     See :func:`~.ranking.files.rank` for `score`.
     """
 
-    users: Source
-    items: Source | None
+    users: Input
+    items: Input | None
     score: Score = "dot"
 
     @classmethod
@@ -134,8 +134,8 @@ class Job:
             )
         if items is None and score != "dot":
             raise ValueError("items must be given with a score that is not 'dot'")
-        item_source = None if items is None else Source.of(items, "items")
-        return cls(Source.of(users, "users"), item_source, score).checked()
+        item_input = None if items is None else Input.of(items, "items")
+        return cls(Input.of(users, "users"), item_input, score).checked()
 
     def checked(self) -> Job:
         """The job itself; ValueError unless its shapes match."""

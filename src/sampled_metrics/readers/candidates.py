@@ -19,31 +19,31 @@ KEY = ["recommender", "user", "item"]
 _LOG_ALL = "without its score its rank is unknown, so log all candidates"
 
 
-def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+def checked_candidates(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
     """The rows, checked: recommender, user and item as categories, score, relevant as bool."""
     import pandas as pd
 
-    require_columns(rows, ["user", "item", "score", "relevant"], source)
+    require_columns(rows, ["user", "item", "score", "relevant"], origin)
     columns: dict[str, Any] = {
-        key: _coded(rows, key, source) for key in ("recommender", "user", "item")
+        key: _coded(rows, key, origin) for key in ("recommender", "user", "item")
     }
-    columns["score"] = real_column(rows, "score", source)
-    columns["relevant"] = flags(rows, "relevant", source)
+    columns["score"] = real_column(rows, "score", origin)
+    columns["relevant"] = flags(rows, "relevant", origin)
     return pd.DataFrame(columns)
 
 
-def flags(rows: pd.DataFrame, name: str, source: str) -> NDArray[np.bool_]:
+def flags(rows: pd.DataFrame, name: str, origin: str) -> NDArray[np.bool_]:
     """A column of truth values, or of 0 and 1."""
-    values = real_column(rows, name, source)
+    values = real_column(rows, name, origin)
     refuse_first(
         ~np.isin(values, (0, 1)),
-        source,
+        origin,
         lambda row: f"{name} must be 0 or 1, got {as_written(rows[name].iloc[row])}",
     )
     return np.asarray(values == 1)
 
 
-def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
+def _coded(rows: pd.DataFrame, key: str, origin: str) -> pd.Categorical[Any]:
     """A label column as a categorical, which sorts and joins faster."""
     import pandas as pd
 
@@ -53,7 +53,7 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
         if is_text and (categorical.codes >= 0).all():
             return pd.Categorical(rows[key])
         rows = rows[[key]].astype(object)
-    codes, labels = pd.factorize(np.asarray(labelled(rows, key, source)))
+    codes, labels = pd.factorize(np.asarray(labelled(rows, key, origin)))
     return pd.Categorical.from_codes(codes, pd.Index(labels))
 
 
@@ -69,12 +69,12 @@ def collapsed(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("relevant", ascending=False, kind="stable").drop_duplicates(KEY)
 
 
-def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
+def count_above(table: pd.DataFrame, origin: str) -> pd.DataFrame:
     """Count the negatives above and equal for each relevant row, in the order of the table."""
     import pandas as pd
 
     if not table["relevant"].any():
-        raise ValueError(f"{source} must hold a relevant item, got none")
+        raise ValueError(f"{origin} must hold a relevant item, got none")
     group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
     score = table["score"].to_numpy()
     if score.dtype.kind != "f":
@@ -135,13 +135,13 @@ def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
     return numbers
 
 
-def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
+def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, origin: str) -> pd.DataFrame:
     """Counts of a run, after checking that it contains every relevant item of its users."""
     import pandas as pd
 
     if relevant.empty:
-        raise ValueError(f"there must be a relevant item to rank in {source}, got none")
-    table = checked_candidates(rows.assign(relevant=False), source)
+        raise ValueError(f"there must be a relevant item to rank in {origin}, got none")
+    table = checked_candidates(rows.assign(relevant=False), origin)
     pairs, judged = _pairs_of(table, "user", "item"), _pairs_in(table, relevant)
     table["relevant"] = pd.Series(pairs).isin(judged).to_numpy()
     run = table["recommender"].cat
@@ -151,23 +151,23 @@ def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.Da
         if is_missing.any() and run_pairs.size:
             user, item = relevant[["user", "item"]].iloc[int(np.argmax(is_missing))]
             raise ValueError(
-                f"{source} must hold every relevant item, got none of {item_of_user(user, item)} "
+                f"{origin} must hold every relevant item, got none of {item_of_user(user, item)} "
                 f"({is_missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
                 + (_other_type(table, user, item) or _LOG_ALL)
             )
     if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
-        refuse_twice(table, KEY, source)
-    return count_above(table, source)
+        refuse_twice(table, KEY, origin)
+    return count_above(table, origin)
 
 
 def scored_candidates(
-    rows: pd.DataFrame, candidates: pd.DataFrame, source: str, unscored: str
+    rows: pd.DataFrame, candidates: pd.DataFrame, origin: str, unscored: str
 ) -> pd.DataFrame:
     """Scores of the wanted candidates by each recommender, minus infinity if unscored."""
     import pandas as pd
 
-    table = checked_candidates(rows.assign(relevant=False), source)
-    refuse_twice(table, KEY, source)
+    table = checked_candidates(rows.assign(relevant=False), origin)
+    refuse_twice(table, KEY, origin)
     tables = []
     for name, run in table.groupby("recommender", sort=False, observed=True):
         pairs, candidate_pairs = _pairs_of(run, "user", "item"), _pairs_in(run, candidates)
@@ -179,17 +179,17 @@ def scored_candidates(
             hint = _other_type(run, user, item)
             if hint or unscored == "refuse":
                 raise ValueError(
-                    f"{source} must hold every candidate, {lacks} ({is_unscored.sum()} of "
+                    f"{origin} must hold every candidate, {lacks} ({is_unscored.sum()} of "
                     f"{len(candidates)} are missing): "
                     + (hint or "ask for as many items as there are, or say unscored='tied last'")
                 )
-            _refuse_cut(run, candidates["user"][is_unscored], source)
+            _refuse_cut(run, candidates["user"][is_unscored], origin)
             score = score.astype(np.float64).mask(is_unscored, -np.inf)
         tables.append(candidates.assign(recommender=name, score=score.to_numpy()))
     return pd.concat(tables, ignore_index=True)
 
 
-def _refuse_cut(run: pd.DataFrame, unscored_users: pd.Series, source: str) -> None:
+def _refuse_cut(run: pd.DataFrame, unscored_users: pd.Series, origin: str) -> None:
     """Refuse lists cut at the same length: items beyond the cut have scores we do not know."""
     import pandas as pd
 
@@ -198,7 +198,7 @@ def _refuse_cut(run: pd.DataFrame, unscored_users: pd.Series, source: str) -> No
     list_lengths = lengths.reindex(pd.unique(unscored_users), fill_value=0)
     if run["item"].nunique() > longest and 2 * (list_lengths == longest).sum() >= list_lengths.size:
         raise ValueError(
-            f"{source} must hold what the model scored, got lists that were cut at {longest} "
+            f"{origin} must hold what the model scored, got lists that were cut at {longest} "
             "items: an item beyond has a score, so ask for as many items as there are"
         )
 
@@ -228,7 +228,7 @@ def _other_type(table: pd.DataFrame, user: object, item: object) -> str:
     return ""
 
 
-def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
+def real_column(frame: pd.DataFrame, key: str, origin: str) -> NDArray[Any]:
     """A column of numbers without NaN; whole numbers stay exact."""
     import pandas as pd
 
@@ -241,11 +241,11 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     if values.dtype.kind in "iu" and not values.hasnans:
         return values.to_numpy()
     if values.dtype.kind == "c":
-        raise ValueError(f"{key} must be a number, got {as_written(column.iloc[0])} in {source}")
+        raise ValueError(f"{key} must be a number, got {as_written(column.iloc[0])} in {origin}")
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     refuse_first(
         np.isnan(numbers),
-        source,
+        origin,
         lambda row: f"{key} must be a number, got {as_written(column.iloc[row])}",
     )
     return numbers

@@ -46,7 +46,7 @@ def link_prediction(
     filtered : array_like or tensor of bool, shape (n_edges, m), or list of n_edges lists, optional
         True for negatives that are edges, and so not candidates.
     historical : as `filtered`, or int or array_like of int, shape (n_edges,), optional
-        True for earlier partners of the source, of which up to half of TGB's lists consist, or
+        True for earlier partners of an edge's first node, up to half of TGB's lists, or
         their number if they are the first ones of each list, as TGB's are. They are not uniform,
         so only the other negatives are used: the log is about nodes that are no earlier partners.
     uniform : as `historical`, optional

@@ -9,7 +9,7 @@ import numpy as np
 from .._validate import as_written
 from ..log.columns import listed, require_columns
 from ..log.query_values import TopLists, top_lists
-from ..log.sources import Tabular, loaded
+from ..log.tables import Tabular, loaded
 from .candidates import judged_run, real_column, scored_candidates
 from .trec import QUERY
 
@@ -73,39 +73,39 @@ def rectools(
     """
     import pandas as pd
 
-    recommendations, source = loaded(reco, "reco")
-    rows = _renamed(recommendations, source)
+    recommendations, origin = loaded(reco, "reco")
+    rows = _renamed(recommendations, origin)
     if "score" not in rows:
         if "rank" not in rows:
             raise ValueError(
-                f"{source} must have a column score or rank, got {listed(recommendations.columns)}"
+                f"{origin} must have a column score or rank, got {listed(recommendations.columns)}"
             )
-        rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
+        rows["score"] = -real_column(rows, "rank", origin).astype(np.float64)
     tested = _renamed(*loaded(interactions, "interactions"))[["user", "item"]].drop_duplicates()
     if of_all:
-        return _top_lists(rows, tested, source)
+        return _top_lists(rows, tested, origin)
     if unscored not in ("refuse", "tied last"):
         raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
     if candidates is not None:
         negatives = _renamed(*loaded(candidates, "candidates"))[["user", "item"]]
         candidate_pairs = pd.concat([tested, negatives]).drop_duplicates()
-        rows = scored_candidates(rows, candidate_pairs, source, unscored)
+        rows = scored_candidates(rows, candidate_pairs, origin, unscored)
     elif unscored == "tied last":
         raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
-    return judged_run(rows, tested, source)
+    return judged_run(rows, tested, origin)
 
 
-def _top_lists(rows: pd.DataFrame, tested: pd.DataFrame, source: str) -> TopLists:
+def _top_lists(rows: pd.DataFrame, tested: pd.DataFrame, origin: str) -> TopLists:
     if "recommender" not in rows:
         rows = rows.assign(recommender="recommender")
     return top_lists(
-        rows.rename(columns=QUERY), tested.assign(rel=1.0).rename(columns=QUERY), source
+        rows.rename(columns=QUERY), tested.assign(rel=1.0).rename(columns=QUERY), origin
     )
 
 
-def _renamed(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+def _renamed(frame: pd.DataFrame, origin: str) -> pd.DataFrame:
     """A table of RecTools with the column names of a log."""
     names = {"user_id": "user", "item_id": "item", "model": "recommender"}
     renamed = frame.rename(columns=names)
-    require_columns(renamed, ["user", "item"], source, names)
+    require_columns(renamed, ["user", "item"], origin, names)
     return renamed

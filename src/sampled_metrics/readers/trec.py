@@ -21,8 +21,8 @@ from .._validate import as_written, shortened
 from ..log.columns import refuse_twice
 from ..log.formats import refuse_impressions
 from ..log.query_values import TopLists, top_lists
-from ..log.sources import files
 from ..log.sub_corpus import SubCorpus, sub_corpus, without_own
+from ..log.tables import files
 from .candidates import KEY, judged_run, nested, real_column
 
 if TYPE_CHECKING:
@@ -131,19 +131,19 @@ def trec(
       recommender user item  n_better  n_tied  n_negatives
     0        bm25   q1   d2         0       1            2
     """
-    rows, source = _runs(run, Path(qrels))
+    rows, origin = _runs(run, Path(qrels))
     judged = _judged(qrels)
     if corpus_size is None and not of_all:
-        return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], source)
-    rows["score"] = real_column(rows, "score", source)
+        return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], origin)
+    rows["score"] = real_column(rows, "score", origin)
     rows, judged = rows.rename(columns=QUERY), judged.rename(columns=QUERY)
-    rows, judged = without_own(rows, judged, queries_are_documents, source)
+    rows, judged = without_own(rows, judged, queries_are_documents, origin)
     if of_all:
-        return top_lists(rows, judged, source)
+        return top_lists(rows, judged, origin)
     assert corpus_size is not None
     rows, judged = (table.astype({"query": str, "document": str}) for table in (rows, judged))
     rows["system"] = rows["system"].astype(str)
-    return sub_corpus(rows, judged, corpus_size, kept, source, queries_are_documents)
+    return sub_corpus(rows, judged, corpus_size, kept, origin, queries_are_documents)
 
 
 def versions(
@@ -154,11 +154,11 @@ def versions(
 
     tables = []
     for name, path in runs.items():
-        rows, source = _runs(path, Path(qrels))
+        rows, origin = _runs(path, Path(qrels))
         if rows["recommender"].nunique() > 1:
             several = ", ".join(map(str, rows["recommender"].unique()[:5]))
-            raise ValueError(f"{source} must have one system, got {several}")
-        rows["score"] = real_column(rows, "score", source)
+            raise ValueError(f"{origin} must have one system, got {several}")
+        rows["score"] = real_column(rows, "score", origin)
         tables.append(rows.astype({"user": str, "item": str}).assign(recommender=name))
     judged = _judged(qrels).rename(columns=QUERY)
     rows = pd.concat(tables, ignore_index=True).rename(columns=QUERY)

@@ -120,9 +120,9 @@ def _comparison_page(result: Comparison) -> str:
 
 def _facts(result: Estimates | Comparison) -> Mapping[str, object]:
     """What the page says of the log; the settings if the result does not know its log."""
-    if not result.source:
+    if not result.facts:
         return result.settings
-    return {**result.source, "confidence": f"{result.settings['confidence']:g}"}
+    return {**result.facts, "confidence": f"{result.settings['confidence']:g}"}
 
 
 def of_estimates(
@@ -220,7 +220,7 @@ def of_plan(plan: Plan) -> str:
     return _filled(
         "plan.html",
         pairs=pairs,
-        facts=plan.source or plan.settings,
+        facts=plan.facts or plan.settings,
         sentences=plan.sentences,
         promises=plan.promises(),
         definitions=_defined(plan.frame["estimator"]),

@@ -39,7 +39,7 @@ def methods(result: Result) -> str:
     """A paragraph for a paper: log, estimator, ranges, and what they rest on."""
     labels, names = _labels_and_names(result)
     compared = [*result.comparisons.values()] if isinstance(result, Estimates) else [result]
-    lines, is_exact = _drawn(result.source, names)
+    lines, is_exact = _drawn(result.facts, names)
     lines += _estimated(result, labels, is_exact)
     lines += [f"The {line}." for line in _ranges_promised(result)]
     if "by" in result.settings and isinstance(result, Estimates):
@@ -59,18 +59,18 @@ def methods(result: Result) -> str:
     return " ".join([*lines, f"Software: {CITATION}."])
 
 
-def _drawn(source: Mapping[str, Any], names: str) -> tuple[list[str], bool]:
+def _drawn(facts: Mapping[str, Any], names: str) -> tuple[list[str], bool]:
     """Sentences on users and negatives; and whether these are all candidates."""
-    evaluated = f"We evaluated {names} on {source.get('users', 0):,} users."
-    anchors = f"We ranked all items for {source.get('anchors')} given the scored items."
-    if "negatives" not in source:
-        return [evaluated, anchors] if "anchors" in source else [], False
-    ranked_among, is_exact = _negatives(source)
+    evaluated = f"We evaluated {names} on {facts.get('users', 0):,} users."
+    anchors = f"We ranked all items for {facts.get('anchors')} given the scored items."
+    if "negatives" not in facts:
+        return [evaluated, anchors] if "anchors" in facts else [], False
+    ranked_among, is_exact = _negatives(facts)
     if not is_exact:
-        design = f"{source['design']}," if "design" in source else "uniformly"
-        ranked_among += f", drawn {design} from the {source['items']} candidates of each user"
+        design = f"{facts['design']}," if "design" in facts else "uniformly"
+        ranked_among += f", drawn {design} from the {facts['items']} candidates of each user"
     ranked = f"Each held-out item was ranked among {ranked_among}."
-    return [evaluated, ranked, *[anchors] * ("anchors" in source)], is_exact
+    return [evaluated, ranked, *[anchors] * ("anchors" in facts)], is_exact
 
 
 def _estimated(result: Result, labels: str, is_exact: bool) -> list[str]:
@@ -129,11 +129,11 @@ def _joined(words: Iterable[str]) -> str:
     return f"{', '.join(rest)} and {last}" if rest else last
 
 
-def _negatives(source: Mapping[str, object]) -> tuple[str, bool]:
+def _negatives(facts: Mapping[str, object]) -> tuple[str, bool]:
     """The items that a held-out item is ranked among, and whether they are all candidates."""
-    number, drawn = str(source["negatives"]).rsplit(", ", 1)
+    number, drawn = str(facts["negatives"]).rsplit(", ", 1)
     if drawn == "all of them":
-        return f"all {source['items']} candidates", True
+        return f"all {facts['items']} candidates", True
     if number == "1":
         return "1 negative", False
     if drawn == "without replacement":
@@ -159,13 +159,13 @@ def _ranges_promised(result: Result) -> list[str]:
 
 def _caption(result: Result) -> str | None:
     """LaTeX of a caption with what a reader needs to judge the table; None without a log."""
-    if not isinstance(result, (Estimates, Comparison)) or "negatives" not in result.source:
+    if not isinstance(result, (Estimates, Comparison)) or "negatives" not in result.facts:
         return None
     labels, names = _labels_and_names(result)
-    ranked_among, is_exact = _negatives(result.source)
-    sample = f"from {ranked_among} among {result.source['items']} candidates"
+    ranked_among, is_exact = _negatives(result.facts)
+    sample = f"from {ranked_among} among {result.facts['items']} candidates"
     if is_exact:
         sample = f"ranked among {ranked_among}"
     differences = "Differences in " if isinstance(result, Comparison) else ""
-    caption = f"{differences}{labels} of {names} on {result.source['users']:,} users, {sample}"
+    caption = f"{differences}{labels} of {names} on {result.facts['users']:,} users, {sample}"
     return "; ".join([caption, *_ranges_promised(result)]).translate(_LATEX_ESCAPES) + "."

@@ -162,7 +162,7 @@ def range_promises(result: Estimates | Comparison, metric_name: str | None = Non
     }
     lines = [f"{headings[warrant]}{scope}: {condition}" for warrant, scope, condition in grounds]
     lines += assuming(result) if grounds else []
-    if str(result.source.get("negatives", "")).endswith("all of them"):
+    if str(result.facts.get("negatives", "")).endswith("all of them"):
         are_for = "intervals" if isinstance(result, Estimates) else "verdicts and intervals"
         lines.append(
             "all candidates are ranked: the estimates are exact for these users, and the "
@@ -267,7 +267,7 @@ _INCLUDED = [
 
 def verdict_sentences(result: Comparison) -> list[str]:
     """The verdict on each pair, and what would decide it."""
-    unit = next((unit for unit in ("queries", "anchors") if unit in result.source), "users")
+    unit = next((unit for unit in ("queries", "anchors") if unit in result.facts), "users")
     return [
         _comparison_sentence(row, metric(name), _confidence_of(result), unit)
         for name, part in result.by_metric().items()

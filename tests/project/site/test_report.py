@@ -57,7 +57,7 @@ def plan():
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
     options = {"estimators": ["naive", "rank estimate"], "max_negatives": 50}
     plans = planning.plan(ranks, metric("ap"), Protocol(100, 10), 20, **options)
-    return of_plan(replace(plans, source={"log": "log.csv"}))
+    return of_plan(replace(plans, facts={"log": "log.csv"}))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from sampled_metrics import evaluation
 from sampled_metrics.log import compact
-from sampled_metrics.log import sources as _sources
+from sampled_metrics.log import tables as _tables
 from sampled_metrics.log.read import read_log
 from tests.sampled_metrics.designs.logs import compare, estimate
 
@@ -68,7 +68,7 @@ def test_counts_without_users_are_estimated_and_not_compared():
 @pytest.mark.parametrize("order", ["in order", "mixed up"])
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeypatch, users, order):
-    monkeypatch.setattr(_sources, "_ROWS", 97)
+    monkeypatch.setattr(_tables, "_ROWS", 97)
     monkeypatch.setattr(compact, "_BLOCK", 50)
     rng = np.random.default_rng(3)
     tables = []

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics.log import sources as _sources
+from sampled_metrics.log import tables as _tables
 from sampled_metrics.log.compact import COLUMNS
 from sampled_metrics.log.read import read_log
 from sampled_metrics.readers import from_scores, trec
@@ -533,7 +533,7 @@ def test_users_named_like_numbers_of_another_base_are_text(tmp_path):
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
-    monkeypatch.setattr(_sources, "_ROWS", 5)
+    monkeypatch.setattr(_tables, "_ROWS", 5)
     table, path = PARTS[case], tmp_path / f"log.{suffix}"
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
@@ -560,7 +560,7 @@ def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffi
 
 def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypatch):
     small = {"memory_limit": "20MB", "max_temp_directory_size": "0KB"}
-    monkeypatch.setattr(_sources, "_SETTINGS", _sources._SETTINGS | small)
+    monkeypatch.setattr(_tables, "_SETTINGS", _tables._SETTINGS | small)
     users = np.random.default_rng(1).permutation(np.repeat(np.arange(300_000), 4))
     table = pd.DataFrame({"user": users, "item": np.arange(users.size)})
     table["rank"] = table.groupby("user").cumcount() + 1
@@ -613,7 +613,7 @@ def partitioned(folder, table, suffix):
 def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_sources, "_ROWS", 2)
+    monkeypatch.setattr(_tables, "_ROWS", 2)
     table = PLAIN.assign(recommender=np.repeat(["a", "b"], 6), rank=[*range(1, 10), 3, 2, 1])
     folder = partitioned(tmp_path / "log", table, suffix)
     expected = read_log(table, **SIZES)
@@ -684,7 +684,7 @@ DASK = {
 @pytest.mark.parametrize("rows_at_once", [2, 100])
 def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
     dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
-    monkeypatch.setattr(_sources, "_ROWS", rows_at_once)
+    monkeypatch.setattr(_tables, "_ROWS", rows_at_once)
     table = DASK[case].reset_index(drop=True)
     pandas_log, refusal = attempt(table, n_items=50, n_negatives=9)
     dask_log, dask_refusal = attempt(

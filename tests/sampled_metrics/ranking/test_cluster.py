@@ -19,7 +19,7 @@ from sampled_metrics.cli import main
 from sampled_metrics.ranking import blocks as _blocks
 from sampled_metrics.ranking.blocks import Layout
 from sampled_metrics.ranking.exact import exact_ranks
-from sampled_metrics.ranking.job import Job, Source
+from sampled_metrics.ranking.job import Input, Job
 
 N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
@@ -321,5 +321,5 @@ def test_arrays_in_memory_go_to_workers_of_this_machine_alone(files, client):
 
 def test_a_source_says_where_a_file_is_missing():
     with pytest.raises(ValueError, match=r"no\.npy is missing: it must be a \.npy file"):
-        Source.of("no.npy", "users")
-    assert Job(Source("u", values=np.ones((3, 2))), None).shape == (3, 2)
+        Input.of("no.npy", "users")
+    assert Job(Input("u", values=np.ones((3, 2))), None).shape == (3, 2)

@@ -1,4 +1,4 @@
-"""Sources of tables: files, which DuckDB reads, and data frames of other libraries.
+"""Tables: files, which DuckDB reads, and data frames of other libraries.
 
 DuckDB is imported only for files and Dask frames, which may be larger than memory. It uses at most
 the memory in `_SETTINGS`, and spills to the temporary folder (TMPDIR).
@@ -468,28 +468,28 @@ def has_engine() -> bool:
     return find_spec("duckdb") is not None
 
 
-def is_dask(source: object) -> bool:
+def is_dask(tabular: object) -> bool:
     """Whether this is a Dask frame, without importing Dask."""
-    return hasattr(source, "partitions") and hasattr(source, "compute")
+    return hasattr(tabular, "partitions") and hasattr(tabular, "compute")
 
 
-def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
-    """A source as a pandas frame, and what to call it in errors: a file by its path."""
-    if "pandas" in sys.modules and isinstance(source, sys.modules["pandas"].DataFrame):
-        return source, name
-    if is_dask(source):
-        return source.compute().reset_index(drop=True), name
-    if type(source).__module__.startswith("pyspark.sql") and hasattr(source, "toPandas"):
-        return _of_spark(source), name
-    if hasattr(source, "collect") and hasattr(source, "lazy"):  # a lazy frame of Polars
-        source = source.collect()
-    if hasattr(source, "to_pandas"):  # a frame of Polars or Arrow
-        return source.to_pandas(), name
-    paths = files(source)
+def loaded(tabular: Any, name: str) -> tuple[pd.DataFrame, str]:
+    """A table as a pandas frame, and what to call it in errors: a file by its path."""
+    if "pandas" in sys.modules and isinstance(tabular, sys.modules["pandas"].DataFrame):
+        return tabular, name
+    if is_dask(tabular):
+        return tabular.compute().reset_index(drop=True), name
+    if type(tabular).__module__.startswith("pyspark.sql") and hasattr(tabular, "toPandas"):
+        return _of_spark(tabular), name
+    if hasattr(tabular, "collect") and hasattr(tabular, "lazy"):  # a lazy frame of Polars
+        tabular = tabular.collect()
+    if hasattr(tabular, "to_pandas"):  # a frame of Polars or Arrow
+        return tabular.to_pandas(), name
+    paths = files(tabular)
     if paths is None:
-        argument, type_name = name.removeprefix("the "), type(source).__name__
+        argument, type_name = name.removeprefix("the "), type(tabular).__name__
         hint = ": sampled_metrics.evaluate takes a sparse matrix of ranks" * hasattr(
-            source, "tocoo"
+            tabular, "tocoo"
         )
         raise ValueError(f"{argument} must be a file or a data frame, got {type_name}{hint}")
     with paths.opened() as table:
@@ -528,19 +528,19 @@ def _of_spark(frame: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[user, *names, "count"])
 
 
-def files(source: object, any_suffix: bool = False) -> Files | None:
-    """The files that a path, folder, pattern or list names; None if `source` is no path.
+def files(tabular: object, any_suffix: bool = False) -> Files | None:
+    """The files that a path, folder, pattern or list names; None if `tabular` is no path.
 
     Of a folder only CSV and Parquet files count, unless `any_suffix`.
     """
-    locations: Any = [source] if isinstance(source, (str, Path)) else source
+    locations: Any = [tabular] if isinstance(tabular, (str, Path)) else tabular
     if not isinstance(locations, Sequence) or not locations:
         return None
     if not all(isinstance(location, (str, Path)) for location in locations):
         return None
     paths = [path for location in locations for path in _matches(location, any_suffix)]
     roots = [Path(location) for location in locations]
-    name = str(source) if locations is not source else listed(locations)
+    name = str(tabular) if locations is not tabular else listed(locations)
     return Files(name, paths, [_keys(path, roots) for path in paths])
 
 
