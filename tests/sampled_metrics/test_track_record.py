@@ -267,7 +267,7 @@ def test_a_verdict_by_the_record_has_no_more_confidence_than_the_record(confiden
             assert judged == undecided
     better, worse = ("B", "A") if is_verdict else ("", "")
     verdict = f"{better} probably beats {worse}" if is_verdict else UNDECIDED
-    assert judged.verdict("A", "B") == verdict
+    assert judged.sentence("A", "B") == verdict
 
 
 @pytest.mark.parametrize(
