@@ -32,7 +32,7 @@
 # To recompute what is bundled
 #   make ranks      the ranks that come with the package    (ARGS=--check to compare only)
 #   make benchmark-ranks  the ranks of the benchmark, hours on two cores; resumes
-#                   (ARGS='--jobs 2' for two data sets at a time;
+#                   (ARGS='--data NAME ...' for some data sets;
 #                   ARGS='--data FOLDER --output ranks' for data sets of your own;
 #                   ARGS='--untuned --output untuned' for the first setting of each grid;
 #                   ARGS=--check to compare some)

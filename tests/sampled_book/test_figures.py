@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from sampled_book.display import figures
+from sampled_metrics.report.figures import ESTIMATORS
 
 pytestmark = pytest.mark.words
 
@@ -43,7 +44,7 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.3, 1]], [[0.5, 2]], [[0.1, 4]]]
     assert ax.lines[1].get_marker() == ax.lines[2].get_marker() != ax.lines[0].get_marker()
     assert [line.get_color() for line in ax.lines] == [
-        figures.ESTIMATORS[name]["color"] for name in ("uncorrected", "CLS", "CLS")
+        ESTIMATORS[name]["color"] for name in ("uncorrected", "CLS", "CLS")
     ]
     drawn = [lines.get_segments()[0].tolist() for lines in ax.collections]
     assert drawn == [[[0.2, 1], [0.4, 1]], [], [[0.0, 4], [0.2, 4]]]
@@ -58,7 +59,7 @@ def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
     five_marks = figures.marks(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
     assert len({mark["color"] for mark in five_marks.values()}) == 5
     assert all(two_marks[name] == five_marks[name] for name in two_marks)
-    assert len({m["marker"] for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
+    assert len({m["marker"] for m in ESTIMATORS.values()}) == len(ESTIMATORS)
     figures.curves(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
     assert [line.get_color() for line in ax.lines] == ["black", two_marks["CLS"]["color"]]
     assert ax.lines[0].get_linestyle() == "-"

@@ -363,8 +363,7 @@ def test_the_command_writes_what_the_package_reads_and_then_finds_no_difference(
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k"]) == 0
     captured = capsys.readouterr()
     assert captured.out.split() == [str(tmp_path / name) for name in ("decoys.npz", "decoys.json")]
-    assert "100%" in captured.err  # the progress bar
-    assert "ml-100k: 1 users with fewer than 5 ratings are left out: 999" in captured.err
+    assert "ml-100k: 1 users with fewer than 5 ratings are left out" in captured.err
     assert bundled_study("ml-100k", tmp_path).facts["left_out"] == 1
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 0
     assert capsys.readouterr().out == "The study came out as it is kept.\n"
@@ -382,7 +381,7 @@ def test_the_check_says_what_differs(small, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_lenskit, "scores", worse)
     assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 1
     printed = capsys.readouterr().out
-    assert "ml-100k: PersMean: n_better must be as it is kept, got " in printed
+    assert "ml-100k: PersMean: n_better must be as it is kept" in printed
     assert "ml-100k: FunkSVD: auc must be within " in printed
     assert "Popular" not in printed
     assert "Item-Item" not in printed

@@ -14,11 +14,7 @@ from scipy import stats
 from sampled_metrics import Metric, Protocol, _confidence, metric
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds.assumption import DECREASING, assumption_name
-from sampled_metrics.bounds.identification import (
-    Interval,
-    interval,
-    log_evidence_needed,
-)
+from sampled_metrics.bounds.identification import Interval, interval, log_evidence_needed
 from sampled_metrics.numerics.betting import interval as bets_on_mean
 
 from ..display import figures

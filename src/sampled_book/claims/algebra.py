@@ -15,7 +15,7 @@ from typing import Any
 
 from sampled_metrics import Metric
 
-from .finding import Finding, Trial, judge, made_by
+from .finding import Finding, judged, made_by
 
 
 def evaluate(formula: str, **names: Any) -> Any:
@@ -56,14 +56,13 @@ def compared(cases: Cases, against: str, note: str = "", digits: int = 12) -> Fi
     for case, printed, expected in cases:
         if not same(printed, expected, digits):
             ours, theirs = float(expected), float(printed)
-            return judge(
-                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
-                note=note,
+            return judged(
+                f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False, note=note
             )
         n_cases += 1
     if not n_cases:
         raise ValueError("no case was compared")
-    return judge(Trial(f"equal in all {n_cases:,} cases, against {against}", True))
+    return judged(f"equal in all {n_cases:,} cases, against {against}", True)
 
 
 def checked(against: str, digits: int = 12) -> Callable[..., Callable[..., Finding]]:

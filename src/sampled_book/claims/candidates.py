@@ -7,7 +7,7 @@ import pandas as pd
 from sampled_metrics._confidence import CONFIDENCE
 
 from ..experiments.candidates import add_share_ranked, bundled_lists, published_table
-from .finding import Finding, Trial, judge, read_list
+from .finding import Finding, Trial, judge, judged, read_list
 
 
 def _count(text: str) -> int:
@@ -17,7 +17,7 @@ def _count(text: str) -> int:
 def users_listed(published: str, name: str) -> Finding:
     """How many different lists the users have."""
     users = bundled_lists()[name]["users"]
-    return judge(Trial(f"{users:,} users with a list", users == _count(published)))
+    return judged(f"{users:,} users with a list", users == _count(published))
 
 
 def drawn_at_random(published: str, name: str, level: float = 1.0 - CONFIDENCE) -> Finding:
@@ -33,7 +33,7 @@ def drawn_at_random(published: str, name: str, level: float = 1.0 - CONFIDENCE) 
     )
     uniform = p_value > level
     size_agrees = summary["listed"] == _count(published)
-    return judge(Trial(text, size_agrees and uniform and not summary["repeated"]))
+    return judged(text, size_agrees and uniform and not summary["repeated"])
 
 
 def ranked_among(published: str, picture: str) -> Finding:
@@ -75,4 +75,4 @@ def challenged(published: str, picture: str, method: str, others: list[str]) -> 
         for rival in others
         if (method_values > values.xs(rival, level="method")).any(axis=1).all()
     ]
-    return judge(Trial(f"ahead of {', '.join(led) or 'none'}", led == read_list(published)))
+    return judged(f"ahead of {', '.join(led) or 'none'}", led == read_list(published))

@@ -20,24 +20,10 @@ from .finding import (
     Finding,
     Printed,
     Trial,
-    judge,
+    judged,
     listed,
     printed_pair,
     read_list,
-)
-from .study import (
-    COLUMNS,
-    CORRECTED,
-    LAST_PLACE,
-    METRICS,
-    N_NEGATIVES,
-    PRINTED,
-    REPRODUCED,
-    RUNS,
-    distance_of_seeds,
-    exact,
-    span,
-    within_seeds,
 )
 from .toy import average_and_spread, shown
 from .views import (
@@ -68,12 +54,12 @@ def sampled_cell(
     """
 
     def look(view: View) -> Trial:
-        if given and view.reading != PRINTED:
+        if given and view.reading != study.PRINTED:
             return _look_given_auc(published, view, column, Printed.parse(given))
         if recommender == "X":
             return _look_at_seeds(published, view, kind, column)
         mean, sd = view.value(recommender, view.reading, kind, column)
-        distances = average_and_spread(published, mean, sd**2, 3 * sd**4, RUNS)
+        distances = average_and_spread(published, mean, sd**2, 3 * sd**4, study.RUNS)
         fits = max(distances).z < Z_LIMIT
         return Trial(shown(mean, sd, distances), fits, "", distances)
 
@@ -81,9 +67,9 @@ def sampled_cell(
     if given:  # no start of ours has it
         start = f"X's exact AUC is {given}, as the table prints it"
         finding = replace(finding, setting=finding.setting.replace(RANDOM_START, start))
-    if LAST_PLACE not in finding.setting:
+    if study.LAST_PLACE not in finding.setting:
         return finding
-    mean, sd = View(REPRODUCED).value(recommender, REPRODUCED, kind, column)
+    mean, sd = View(study.REPRODUCED).value(recommender, study.REPRODUCED, kind, column)
     return finding.noted(
         f"With every place of a tie equally likely: {mean:.2f} ± {sd:.2f}. That a place is left "
         "out is a guess, which no text confirms."
@@ -96,15 +82,15 @@ def _look_at_seeds(published: str, view: View, kind: str, column: str) -> Trial:
     variants = study.variants("X", view.reading)
     runs = [view.value("X", variant, kind, column) for variant in variants]
     values, sd = [row.mean for row in runs], float(np.mean([row.sd for row in runs]))
-    error = sd / np.sqrt(RUNS)
+    error = sd / np.sqrt(study.RUNS)
     distance = spread.distance(sd, error / np.sqrt(2))
-    if view.reading == PRINTED:  # which says nothing of the seed: each must do
+    if view.reading == study.PRINTED:  # which says nothing of the seed: each must do
         n_near = sum(average.z(value, error) < Z_LIMIT for value in values)
         text = f"{n_near} of {len(values)} seeds are within {Z_LIMIT:.0f} standard errors"
         return Trial(text, n_near == len(values) and distance.z < Z_LIMIT, "", (distance,))
-    fits, t = within_seeds(average, values, error)
-    text = f"{span(values)}, each ± {sd:.2f} (t = {t:.1f}, z = {distance.z:.1f})"
-    distances = (distance_of_seeds(average, values, error), distance)
+    fits, t = study.within_seeds(average, values, error)
+    text = f"{study.span(values)}, each ± {sd:.2f} (t = {t:.1f}, z = {distance.z:.1f})"
+    distances = (study.distance_of_seeds(average, values, error), distance)
     return Trial(text, fits and distance.z < Z_LIMIT, "", distances)
 
 
@@ -113,13 +99,13 @@ def _look_given_auc(published: str, view: View, column: str, exact_auc: Printed)
     variants = study.variants("X", view.reading)
     runs = [view.value("X", variant, "auc", column) for variant in variants]
     line = np.polyfit(
-        [exact("X", seed)["auc"].mean for seed in variants], [run.mean for run in runs], 1
+        [study.exact("X", seed)["auc"].mean for seed in variants], [run.mean for run in runs], 1
     )
     mean, sd = float(np.polyval(line, exact_auc.value)), float(np.mean([row.sd for row in runs]))
     average, spread = printed_pair(published)
     # The exact AUC is known to its printed digits.
-    error = float(np.hypot(sd / np.sqrt(RUNS), line[0] * exact_auc.half_unit / np.sqrt(3)))
-    distances = (average.distance(mean, error), spread.distance(sd, sd / np.sqrt(2 * RUNS)))
+    error = float(np.hypot(sd / np.sqrt(study.RUNS), line[0] * exact_auc.half_unit / np.sqrt(3)))
+    distances = (average.distance(mean, error), spread.distance(sd, sd / np.sqrt(2 * study.RUNS)))
     return Trial(shown(mean, sd, distances), max(distances).z < Z_LIMIT, "", distances)
 
 
@@ -127,7 +113,7 @@ def gammas_in_heads(published: str) -> Finding:
     """The weights of the BV columns, as in "1.0, 0.1", from the heads of Tables 3 and 4."""
     labels = [column.removeprefix("BV ") for column in BV_COLUMNS]
     agrees = [float(part) for part in published.split(",")] == [float(label) for label in labels]
-    return judge(Trial(f"the columns are BV {', '.join(labels)}", agrees))
+    return judged(f"the columns are BV {', '.join(labels)}", agrees)
 
 
 def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[str]) -> Finding:
@@ -139,7 +125,7 @@ def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[s
 
     def fits(column: str, cell: str, view: View) -> bool:
         mean, sd = view.value(recommender, view.reading, kind, column)
-        return max(average_and_spread(cell, mean, sd**2, 3 * sd**4, RUNS)).z < Z_LIMIT
+        return max(average_and_spread(cell, mean, sd**2, 3 * sd**4, study.RUNS)).z < Z_LIMIT
 
     def look(view: View) -> Trial:
         wrong = []
@@ -171,7 +157,7 @@ def runs_in_order(published: str, first: str, second: str, kind: str, column: st
         distances = (_distance_of_count(count, (gap,)) for gap in gaps)
         farthest = predicted.z if view.one_more else max(distance.z for distance in distances)
         chance, p = np.mean(special.ndtr(gaps)), 2 * special.ndtr(-farthest)
-        text = f"{RUNS * chance:.1f} of {RUNS} expected (p = {p:.2g})"
+        text = f"{study.RUNS * chance:.1f} of {study.RUNS} expected (p = {p:.2g})"
         return Trial(text, farthest < Z_LIMIT, "", (predicted,))
 
     def steps() -> Iterator[Step]:
@@ -190,7 +176,7 @@ def pair_gaps(view: View, first: str, second: str, kind: str, column: str) -> tu
     gaps = []
     for a in study.variants(first, view.reading):
         for b in study.variants(second, view.reading):
-            direction = sign(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
+            direction = sign(study.exact(first, a)[kind].mean, study.exact(second, b)[kind].mean)
             run_a, run_b = view.value(first, a, kind, column), view.value(second, b, kind, column)
             gaps.append((run_a.mean - run_b.mean) * direction / float(np.hypot(run_a.sd, run_b.sd)))
     return tuple(gaps)
@@ -212,9 +198,9 @@ def _distance_of_count(count: int, gaps: tuple[float, ...]) -> Distance:
 @cache
 def _counts(gaps: tuple[float, ...]) -> tuple[np.ndarray, float, float]:
     """Distances of all counts, and the probability of one beyond 2 or beyond 3."""
-    counts = np.arange(RUNS + 1)
+    counts = np.arange(study.RUNS + 1)
     chance = np.clip(special.ndtr(gaps), 1e-12, 1 - 1e-12)  # else binom overflows
-    pmf = stats.binom.pmf(counts[:, None], RUNS, chance).mean(axis=1)
+    pmf = stats.binom.pmf(counts[:, None], study.RUNS, chance).mean(axis=1)
     below, above = np.cumsum(pmf), np.cumsum(pmf[::-1])[::-1]  # 1 - below would be rounding
     tail = np.clip(2 * np.minimum(below, above), 1e-300, 1)
     z = -special.ndtri(tail / 2)
@@ -226,7 +212,7 @@ def chances(view: View, column: str) -> dict[tuple[str, str], float]:
     return {
         (pair, kind): float(np.mean(special.ndtr(pair_gaps(view, *pair, kind, column))))
         for pair in PAIRS
-        for kind in METRICS
+        for kind in study.METRICS
     }
 
 
@@ -285,7 +271,7 @@ def exceptions(published: str, column: str, level: float) -> Finding:
 @tried_for("XYZ")
 def most_effective(view: View, published: str) -> Trial:
     """The column that is in order with the highest probability, on average over Table 4."""
-    mean_chances = {column: np.mean([*chances(view, column).values()]) for column in COLUMNS}
+    mean_chances = {column: np.mean([*chances(view, column).values()]) for column in study.COLUMNS}
     text = listed(mean_chances, ".1%")
     return Trial(text, max(mean_chances, key=lambda column: mean_chances[column]) == published)
 
@@ -363,7 +349,7 @@ def mistakes_resolved(view: View, published: str) -> Trial:
     ]
     mended = {
         column: sum(chances(view, column)[comparison] > 0.5 for comparison in wrong)
-        for column in CORRECTED
+        for column in study.CORRECTED
     }
     text = listed(mended)
     most_mended = all(2 * count > len(wrong) for count in mended.values())
@@ -379,7 +365,7 @@ _ROUNDING = 1e-9
 
 def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
     """The methods whose expectation is closer to the exact value, for X, Y, Z and each metric."""
-    columns = CORRECTED if published == "all" else tuple(published.split(", "))
+    columns = study.CORRECTED if published == "all" else tuple(published.split(", "))
 
     def look(view: View, kinds: list[str]) -> Trial:
         worse = []
@@ -415,10 +401,10 @@ def closest(view: View, published: str, kinds: list[str]) -> Trial:
     named = set(read_list(published))
     worst = {
         column: max(abs(run.mean / true - 1) for true, run, _ in exact_and_run(view, kinds, column))
-        for column in COLUMNS
+        for column in study.COLUMNS
     }
     text = listed(worst, ".0%")
-    smallest = sorted(COLUMNS, key=lambda column: worst[column])[: len(named)]
+    smallest = sorted(study.COLUMNS, key=lambda column: worst[column])[: len(named)]
     return Trial(f"largest relative error: {text}", set(smallest) == named)
 
 
@@ -426,7 +412,7 @@ def closest(view: View, published: str, kinds: list[str]) -> Trial:
 def places_best(view: View, published: str, kinds: list[str]) -> Trial:
     """The recommender that every correction places first on each metric, for every seed of X."""
     cells_by_winner: dict[str, list[str]] = {}
-    for kind, column in itertools.product(kinds, CORRECTED):
+    for kind, column in itertools.product(kinds, study.CORRECTED):
         for means in view.means(kind, column):
             winner = max(means, key=lambda name: means[name])
             cells_by_winner.setdefault(winner, []).append(f"{metric(kind).label} {column}")
@@ -436,7 +422,7 @@ def places_best(view: View, published: str, kinds: list[str]) -> Trial:
             kind,
             column,
         )
-        for kind, column in itertools.product(kinds, CORRECTED)
+        for kind, column in itertools.product(kinds, study.CORRECTED)
         for means in view.means(kind, column)
     )
     closest_ = f"{metric(margin[1]).label} under {margin[2]}, {margin[0]:+.3f}"
@@ -450,7 +436,7 @@ def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Find
     def look(view: View) -> Trial:
         right = [
             column
-            for column in CORRECTED
+            for column in study.CORRECTED
             if all(_pair_right(view, p, kind, column) for p in pairs for kind in kinds)
         ]
         return Trial(", ".join(right) or "none", right == published.split(", "))
@@ -470,11 +456,11 @@ def order_identified_better(view: View, published: str, kinds: list[str]) -> Tri
     """The corrections with more pairs in the right order than the uncorrected averages have."""
     counts = {
         column: sum(_pair_right(view, pair, kind, column) for pair in PAIRS for kind in kinds)
-        for column in COLUMNS
+        for column in study.COLUMNS
     }
     total = len(PAIRS) * len(kinds)
     text = listed(counts)
-    better = all(counts[column] > counts["uncorrected"] for column in CORRECTED)
+    better = all(counts[column] > counts["uncorrected"] for column in study.CORRECTED)
     return Trial(f"of {total} pairs {text}", better and published == "all")
 
 
@@ -495,17 +481,17 @@ def in_order_with(view: View, published: str, column: str, kind: str) -> Trial:
         leads = np.append(-1.0, gaps * sign(true["X"], true["Y"]))
         last = int(np.flatnonzero(leads <= 0).max())
         if last == len(gaps):
-            return Trial(f"out of order at m = {N_NEGATIVES}", False)
+            return Trial(f"out of order at m = {study.N_NEGATIVES}", False)
         share = -leads[last] / (leads[last + 1] - leads[last]) if last else 0.0
         needed.append(STEP * (last + float(share)))
     right = max(needed) < claimed if is_below else max(needed) <= claimed
-    return Trial(f"from m = {span(needed, 0)} on", right)
+    return Trial(f"from m = {study.span(needed, 0)} on", right)
 
 
 @cache
 def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
     """Expected value of X less that of Y with 5, 10, ..., 100 negatives, a row for each seed."""
-    sizes = range(STEP, N_NEGATIVES + 1, STEP)
+    sizes = range(STEP, study.N_NEGATIVES + 1, STEP)
 
     def means(name: str, variant: str) -> np.ndarray:
         n_items, pmfs, _ = study.moments(name, variant, view.replacement)
@@ -526,14 +512,14 @@ def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
 @cache
 def thinned_pmf(m: int) -> np.ndarray:
     """Distribution of the negatives above among m of the 100, given the number among all 100."""
-    counts = np.arange(N_NEGATIVES + 1)[:, None]
-    return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), N_NEGATIVES, counts, m))
+    counts = np.arange(study.N_NEGATIVES + 1)[:, None]
+    return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), study.N_NEGATIVES, counts, m))
 
 
 def equal_columns(published: str, column: str) -> Finding:
     """Two metrics, as in "recall@10 = ndcg@10", with the same values in a column, for all users."""
     first, second = read_list(published, "=")
-    n = study.bundle()["Y", REPRODUCED].n_candidates
+    n = study.bundle()["Y", study.REPRODUCED].n_candidates
     for size in np.unique(n).tolist():
         values_a, values_b = (
             study.corrected(column, kind, size).values for kind in (first, second)
@@ -541,7 +527,7 @@ def equal_columns(published: str, column: str) -> Finding:
         if not np.array_equal(values_a, values_b):
             x = int(np.argmax(values_a != values_b))
             text = f"{values_a[x]:.4g} and {values_b[x]:.4g} at sampled rank {x + 1}, n = {size:,}"
-            return judge(Trial(text, False))
+            return judged(text, False)
     values = study.corrected(column, first, study.mean_catalogue()).values
     text = f"1 at sampled rank 1, 0 at the others, for n = {n.min():,} to {n.max():,}"
-    return judge(Trial(text, bool(values[0] == 1 and not values[1:].any())))
+    return judged(text, bool(values[0] == 1 and not values[1:].any()))

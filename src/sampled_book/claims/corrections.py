@@ -23,7 +23,7 @@ from sampled_metrics.relevant_sets import RelevantSets
 
 from ..reference.enumeration import DIGITS, exact_pmf
 from .algebra import Cases, checked, compared, evaluate, exact_metric
-from .finding import Finding, Printed, Trial, by_metric, judge, listed, read_list
+from .finding import Finding, Printed, Trial, by_metric, judge, judged, listed, read_list
 
 #: Metrics whose values are rational.
 KINDS = ("auc", "ap", "recall@2")
@@ -127,7 +127,7 @@ def biased_by_rank_estimate(published: str) -> Finding:
     text = by_metric(worst, ".2g")
     biased = {kind for kind, bias in worst.items() if bias > 1e-9}
     named = set(read_list(published))
-    return judge(Trial(f"largest bias at n = {n}, m = {m}: {text}", biased == named))
+    return judged(f"largest bias at n = {n}, m = {m}: {text}", biased == named)
 
 
 # --- eqs 21 to 26 ---------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def determined(published: str, n_items: int = 12) -> Finding:
         "vector of least error, for every m < n - 1"
     )
     note = "What the paper concludes holds: in general no estimator is unbiased at every rank."
-    return judge(Trial(text, verdicts == {published}), note=note)
+    return judged(text, verdicts == {published}, note=note)
 
 
 def _rank(rows: list[list[Fraction]]) -> int:
@@ -338,11 +338,8 @@ def unbiased_with(published: str, kinds: list[str], largest: int = 7) -> Finding
         f"{metric(kind).label} {'from' if smallest == claimed else 'not only from'} m = {published}"
         for kind, smallest in smallest_by_kind.items()
     )
-    return judge(
-        Trial(
-            f"{text}, for every n to {largest}",
-            all(v == claimed for v in smallest_by_kind.values()),
-        )
+    return judged(
+        f"{text}, for every n to {largest}", all(v == claimed for v in smallest_by_kind.values())
     )
 
 
@@ -358,8 +355,8 @@ def affine_with_one_negative(published: str) -> Finding:
             if np.abs(fit - curve).max() > 1e-10:
                 bend = np.abs(fit - curve).max()
                 text = f"{name} of {metric(kind).label} is {bend:.2g} off a function of it"
-                return judge(Trial(text, False))
-    return judge(Trial(f"{len(METHODS)} methods, 4 metrics, at n = {n}", True))
+                return judged(text, False)
+    return judged(f"{len(METHODS)} methods, 4 metrics, at n = {n}", True)
 
 
 # --- the monotone constraint ----------------------------------------------------------------------
@@ -378,7 +375,7 @@ def monotone_constraint(published: str) -> Finding:
         )
         falls.append(sum(not h for h in held))
     if max(falls) == 0:
-        return judge(Trial("it holds for every step", True))
+        return judged("it holds for every step", True)
     pmfs, exact = _law(N_ITEMS, 10), metric("ap").vector(N_ITEMS)
     # A vector that never falls is a first value and steps up.
     steps = np.cumsum(pmfs[:, ::-1], axis=1)[:, ::-1]
@@ -392,7 +389,7 @@ def monotone_constraint(published: str) -> Finding:
         "has the sign the other way round, which is right."
     )
     text = f"it fails where values fall, at {min(falls)} to {max(falls)} of {N_NEGATIVES} steps"
-    return judge(Trial(text, False), note=note)
+    return judged(text, False, note=note)
 
 
 def isotonic(published: str, m: int = 10) -> Finding:
@@ -417,7 +414,7 @@ def isotonic(published: str, m: int = 10) -> Finding:
         "sampled rank mixes the values. Least squares under the constraint is what is meant and "
         "what gives the column CLS of Table 3."
     )
-    return judge(Trial(text, is_solution == (published == "isotonic regression")), note=note)
+    return judged(text, is_solution == (published == "isotonic regression"), note=note)
 
 
 # --- sections 5.3 to 5.5 --------------------------------------------------------------------------
@@ -436,8 +433,8 @@ def high_variance(published: str, m: int, kinds: list[str]) -> Finding:
         ratios[kind] = float(free / plain)
     text = by_metric(ratios, ",.0f")
     verdict = "high" if min(ratios.values()) > 10 else "low"
-    return judge(
-        Trial(f"times the uncorrected standard deviation, m = {m}: {text}", verdict == published)
+    return judged(
+        f"times the uncorrected standard deviation, m = {m}: {text}", verdict == published
     )
 
 
@@ -465,13 +462,13 @@ def criterion_improved(published: str, m: int, kinds: list[str]) -> Finding:
         if max(ratios) < 1:
             improved.append(name)
     text = f"at most, of the uncorrected one, m = {m}: {', '.join(shown)}"
-    return judge(Trial(text, improved == read_list(published)))
+    return judged(text, improved == read_list(published))
 
 
 def rate(published: str, m: int, n_items: int) -> Finding:
     """The sampling rate m / n in percent."""
     percent = 100 * m / n_items
-    return judge(Trial(f"{percent:g}%", Printed.parse(published).rounds_from(percent)))
+    return judged(f"{percent:g}%", Printed.parse(published).rounds_from(percent))
 
 
 FIGURE_4 = (10_000, 100)  # n and m
@@ -494,7 +491,7 @@ def oscillates(published: str) -> Finding:
     direction = (
         "lower" if all(a < b for a, b in pairwise(gamma_turns)) and not turns["CLS"] else "other"
     )
-    return judge(Trial(f"turns: {text}", direction == published))
+    return judged(f"turns: {text}", direction == published)
 
 
 def in_aggregate(published: str) -> Finding:
@@ -507,9 +504,7 @@ def in_aggregate(published: str) -> Finding:
     calm = min(errors[name] for name in names if turns[name] == 0)
     wild = max(errors[name] for name in names if turns[name] > 0)
     text = listed(errors, ".4f")
-    return judge(
-        Trial(f"root mean square bias {text}", (wild < calm) == (published == "no problem"))
-    )
+    return judged(f"root mean square bias {text}", (wild < calm) == (published == "no problem"))
 
 
 def closer_in_expectation(published: str) -> Finding:
@@ -553,7 +548,7 @@ def bias_with_samples(published: str, kinds: list[str], sizes: list[int]) -> Fin
         f"from m = {sizes[0]} to {sizes[-1]:,} squared bias falls to between {falls[0]:.1%} and "
         f"{falls[1]:.1%}"
     )
-    return judge(Trial(text, verdict == published))
+    return judged(text, verdict == published)
 
 
 def least_bias_with_samples(published: str, kinds: list[str], sizes: list[int]) -> Finding:
@@ -566,7 +561,7 @@ def least_bias_with_samples(published: str, kinds: list[str], sizes: list[int]) 
     )
     verdict = "lower" if (np.diff(errors) < 0).all() else "not lower"
     shown = ", ".join(f"{error:.2e} at m = {m}" for error, m in zip(errors[0], sizes, strict=True))
-    return judge(Trial(f"{metric(kinds[0]).label} {shown}", verdict == published))
+    return judged(f"{metric(kinds[0]).label} {shown}", verdict == published)
 
 
 def bias_with_items(
@@ -624,4 +619,4 @@ def general_case(
         "independence; their variance does."
     )
     summary = f"bias left of the uncorrected metric's, {len(ranks):,} sets of {n_relevant}: {text}"
-    return judge(Trial(summary, published == "similar" and max(ratios.values()) < 1), note=note)
+    return judged(summary, published == "similar" and max(ratios.values()) < 1, note=note)

@@ -10,7 +10,7 @@ from sampled_metrics import Protocol, metric
 from sampled_metrics.estimators import naive
 
 from ..experiments.theory import counterexample
-from .finding import Finding, Trial, by_metric, judge, read_list
+from .finding import Finding, Trial, by_metric, judge, judged, read_list
 
 N_ITEMS = 10_000  # of figures 1 to 3
 METRICS = ("auc", "ap", "ndcg", "recall@10")  # of figures 1 to 3
@@ -35,7 +35,7 @@ def top_heavy(published: str, rank: int = 100, at_most: float = 0.1) -> Finding:
     text = by_metric(share, ".1%")
     heavy = {kind for kind, value in share.items() if value <= at_most}
     named = set(read_list(published))
-    return judge(Trial(f"share of the range beyond rank {rank}: {text}", heavy == named))
+    return judged(f"share of the range beyond rank {rank}: {text}", heavy == named)
 
 
 def sharpest_at_the_top(published: str) -> Finding:
@@ -66,9 +66,7 @@ def least_position_aware(published: str, rank: int = 100) -> Finding:
     share = {kind: 1 - beyond for kind, beyond in _beyond(rank).items()}
     text = by_metric(share, ".1%")
     least = min(share, key=lambda kind: share[kind])
-    return judge(
-        Trial(f"share of the range within the first {rank} ranks: {text}", least == published)
-    )
+    return judged(f"share of the range within the first {rank} ranks: {text}", least == published)
 
 
 def _expected(kind: str, m: int, ranks: np.ndarray | None = None) -> np.ndarray:
@@ -81,11 +79,9 @@ def less_top_heavy(published: str, kind: str, m: int) -> Finding:
     exact = _spent_beyond(metric(kind).vector(N_ITEMS), 10)
     sampled = _spent_beyond(_expected(kind, m), 10)
     verdict = "less" if sampled > 2 * exact else "as much or more"
-    return judge(
-        Trial(
-            f"share of the range beyond rank 10: {exact:.1%} exactly, {sampled:.1%} sampled",
-            verdict == published,
-        )
+    return judged(
+        f"share of the range beyond rank 10: {exact:.1%} exactly, {sampled:.1%} sampled",
+        verdict == published,
     )
 
 
@@ -94,7 +90,7 @@ def smooth(published: str, m: int) -> Finding:
     exact = float(-np.diff(metric(published).vector(N_ITEMS)).min())
     sampled = float(-np.diff(_expected(published, m)).min())
     text = f"largest step between neighbouring ranks {exact:.4g} exactly, {sampled:.2g} sampled"
-    return judge(Trial(text, exact == 1 and sampled < 0.01))
+    return judged(text, exact == 1 and sampled < 0.01)
 
 
 def unchanged_by_sampling(published: str, sizes: list[int]) -> Finding:
@@ -109,7 +105,7 @@ def unchanged_by_sampling(published: str, sizes: list[int]) -> Finding:
         )
     ]
     shown = ", ".join(metric(kind).label for kind in unchanged)
-    return judge(Trial(f"only {shown} is unchanged at every m tried", unchanged == [published]))
+    return judged(f"only {shown} is unchanged at every m tried", unchanged == [published])
 
 
 def becomes_linear(published: str, sizes: list[int]) -> Finding:
@@ -125,7 +121,7 @@ def becomes_linear(published: str, sizes: list[int]) -> Finding:
         worst.append(max(bends))
     text = ", ".join(f"{bend:.3f} at m = {m}" for bend, m in zip(worst, sizes, strict=True))
     falls = all(b < a for a, b in itertools.pairwise(worst)) and worst[-1] < 1e-12
-    return judge(Trial(f"largest distance from a line: {text}", falls))
+    return judged(f"largest distance from a line: {text}", falls)
 
 
 def large_bias(published: str, kind: str) -> Finding:
@@ -134,11 +130,9 @@ def large_bias(published: str, kind: str) -> Finding:
     ranks = np.arange(1, 1_001)  # the ranks that figure 3 shows
     bias = naive(metric(kind), Protocol(N_ITEMS, m)).bias(ranks)
     peak = int(np.abs(bias).argmax())
-    return judge(
-        Trial(
-            f"bias of {metric(kind).label} up to {bias[peak]:+.3f}, at rank {ranks[peak]}",
-            abs(bias[peak]) > 0.25,
-        )
+    return judged(
+        f"bias of {metric(kind).label} up to {bias[peak]:+.3f}, at rank {ranks[peak]}",
+        abs(bias[peak]) > 0.25,
     )
 
 
@@ -151,7 +145,7 @@ def mean_bias_falls(published: str, kind: str, sizes: list[int], n_items: int = 
     text = ", ".join(f"{mean:.3f} at m = {m}" for mean, m in zip(means, sizes, strict=True))
     falls = bool((np.diff(means) < 0).all()) and published == "reduces"
     if not grows.size:
-        return judge(Trial(f"smaller at every rank; on average {text}", falls))
+        return judged(f"smaller at every rank; on average {text}", falls)
     i, r = (int(index) for index in grows[-1])
     larger = f"{bias[i, r]:.3f} at m = {sizes[i]}, {bias[i + 1, r]:.3f} at m = {sizes[i + 1]}"
     return judge(
@@ -166,7 +160,7 @@ def bias_grows_with_catalogue(published: str, kind: str, m: int, sizes: list[int
     bias = np.abs([naive(metric(kind), Protocol(n, m)).bias(ranks) for n in sizes])
     falls = np.argwhere(np.diff(bias, axis=0) < -1e-9)
     means = ", ".join(f"{b.mean():.3f} at n = {n:,}" for b, n in zip(bias, sizes, strict=True))
-    return judge(Trial(f"mean absolute bias {means}", not falls.size and published == "increases"))
+    return judged(f"mean absolute bias {means}", not falls.size and published == "increases")
 
 
 def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
@@ -178,11 +172,9 @@ def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
     draws = estimator(protocol.draw(np.full(25, 100), rng, (4_000, 25))).mean(axis=1)
     ratio = single / float(draws.var(ddof=1))
     # The standard error of the ratio is about sqrt(2 / 4000).
-    return judge(
-        Trial(
-            f"25 instances: variance {ratio:.1f} times smaller",
-            published == "decreases" and abs(ratio / 25 - 1) < 3 * np.sqrt(2 / 4_000),
-        )
+    return judged(
+        f"25 instances: variance {ratio:.1f} times smaller",
+        published == "decreases" and abs(ratio / 25 - 1) < 3 * np.sqrt(2 / 4_000),
     )
 
 
@@ -192,13 +184,11 @@ def inconsistent(published: str) -> Finding:
     for kind in read_list(published):
         case = counterexample(metric(kind), n_items=6)
         if case is None:
-            return judge(
-                Trial(f"{metric(kind).label} has no counterexample of up to 6 items", False)
-            )
+            return judged(f"{metric(kind).label} has no counterexample of up to 6 items", False)
         counterexamples.append(
             f"{metric(kind).label}: n = {case.protocol.n_items}, {case.better} against {case.worse}"
         )
-    return judge(Trial("counterexamples, " + "; ".join(counterexamples), True))
+    return judged("counterexamples, " + "; ".join(counterexamples), True)
 
 
 def consistent(published: str) -> Finding:
@@ -207,8 +197,8 @@ def consistent(published: str) -> Finding:
         case = counterexample(metric(published), n_items=6, replacement=replacement)
         if case is not None:
             text = f"{case.better} and {case.worse} at m = {case.protocol.n_negatives}"
-            return judge(Trial(f"{metric(published).label} reverses {text}", False))
-    return judge(Trial("no reversal for n up to 6, under both laws", True))
+            return judged(f"{metric(published).label} reverses {text}", False)
+    return judged("no reversal for n up to 6, under both laws", True)
 
 
 def exceeds_true_rank(published: str, rank: int, n_items: int, m: int) -> Finding:

@@ -13,7 +13,7 @@ from sampled_metrics.relevant_sets import RelevantSets
 
 from ..experiments import decoys
 from .algebra import Cases, checked, evaluate
-from .finding import Finding, Printed, Trial, by_metric, judge, one_of, read_list
+from .finding import Finding, Printed, Trial, by_metric, judge, judged, one_of, read_list
 
 #: What the paper takes from Miller: the share of items that are really good.
 MILLER = 0.01
@@ -107,7 +107,7 @@ def below_the_adage(published: str, sizes: list[int], confidence: float) -> Find
     largest = decoys.largest_sample(share, confidence)
     text = ", ".join(f"{100 * g:.4f}% for N = {n}" for n, g in limits.items())
     holds = all(g < share for g in limits.values())
-    return judge(Trial(f"{text}; at {published} a clean set has at most {largest} decoys", holds))
+    return judged(f"{text}; at {published} a clean set has at most {largest} decoys", holds)
 
 
 def users_differ(published: str, n: int, correlation: float, confidence: float) -> Finding:
@@ -147,7 +147,7 @@ def one_at_a_time(published: str, n: int) -> Finding:
         gap = max(gap, float(np.abs(pmf - solo).max()))
     is_same = gap < 1e-12
     text = f"the distributions of {len(tests)} test items differ by {gap:.1g}"
-    return judge(Trial(text if not is_same else "no difference", is_same == (published == "same")))
+    return judged(text if not is_same else "no difference", is_same == (published == "same"))
 
 
 def size_depends_on(published: str, confidence: float) -> Finding:
@@ -188,4 +188,4 @@ def perfect_loses(published: str, n: int, goodness: float, n_test: int, placemen
         name: decoys.loss(pmf, decoys.perfect(metric(name), n, n_test, placement)) for name in names
     }
     text = by_metric(lost, ".3f")
-    return judge(Trial(f"loss of {text}", all(cost > 1e-3 for cost in lost.values())))
+    return judged(f"loss of {text}", all(cost > 1e-3 for cost in lost.values()))

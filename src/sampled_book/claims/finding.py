@@ -99,6 +99,11 @@ def judge(*trials: Trial, note: str = "", unsettled: str = "") -> Finding:
     return Finding(trials[-1].ours, False, "", evidence, trials[-1].distances, unsettled)
 
 
+def judged(ours: str, holds: bool, note: str = "", unsettled: str = "") -> Finding:
+    """The finding of a check that has one setting, the stated one; the rest as :func:`judge`."""
+    return judge(Trial(ours, holds), note=note, unsettled=unsettled)
+
+
 def _joined(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 

@@ -22,7 +22,7 @@ from sampled_metrics.estimators import naive
 from ..experiments.theory import expected_differences
 from ..reference.enumeration import DIGITS, digits_pmf, every_sample, exact_pmf
 from .algebra import Cases, checked, compared, evaluate, exact_metric, same
-from .finding import Finding, Printed, Trial, judge, read_list
+from .finding import Finding, Printed, Trial, judge, judged, read_list
 
 #: Metrics that tell the first position from the second: those the paper calls reasonable.
 TOP_AWARE = ("auc", "ap", "ndcg", "rr", "recall@1", "precision@1", "ap@3", "ndcg@3", "accuracy")
@@ -99,7 +99,7 @@ def equal_metrics_of_sets(published: str) -> Finding:
 def rank_ratio(published: str, kind: str) -> Finding:
     """How many times rank 1 is worth rank 2."""
     value = float(metric(kind)(1)) / float(metric(kind)(2))
-    return judge(Trial(f"{value:.4f}", Printed.parse(published).rounds_from(value)))
+    return judged(f"{value:.4f}", Printed.parse(published).rounds_from(value))
 
 
 def equal_steps(published: str, kind: str) -> Finding:
@@ -109,8 +109,8 @@ def equal_steps(published: str, kind: str) -> Finding:
         (a, b), (c, d) = ([exact_metric(metric(kind), rank, n) for rank in step] for step in steps)
         if not same(b - a, d - c):
             gains = f"{float(b - a):.4g} and {float(d - c):.4g}"
-            return judge(Trial(f"gains of {gains} at n = {n}", False))
-    return judge(Trial("equal, exactly, for every n below 2,000", True))
+            return judged(f"gains of {gains} at n = {n}", False)
+    return judged("equal, exactly, for every n below 2,000", True)
 
 
 @checked("the mean over instances")
@@ -173,8 +173,8 @@ def one_draw_at(published: str) -> Finding:
             shares.append(Fraction(sum(j < r for j in negatives), len(negatives)))
         if shares != claimed:
             text = f"{shares[0]} at rank 1 and {shares[1]} at rank {n} of {n}"
-            return judge(Trial(text, False))
-    return judge(Trial("by counting, for every n up to 20", True))
+            return judged(text, False)
+    return judged("by counting, for every n up to 20", True)
 
 
 @cache
@@ -279,7 +279,7 @@ def expectation_depends_on(published: str) -> Finding:
         )
         if not same(base_value, doubled_value):
             moved.append(name)
-    return judge(Trial(", ".join(moved), set(read_list(published)) == set(moved)))
+    return judged(", ".join(moved), set(read_list(published)) == set(moved))
 
 
 def expected_metric(
@@ -362,7 +362,7 @@ def constant_at_first_rank(published: str) -> Finding:
         for rank in _samples(n, m, r, replacement)
     }
     shown = ", ".join(map(str, sorted(values)))
-    return judge(Trial(f"{shown} in every sample", values == {Fraction(published)}))
+    return judged(f"{shown} in every sample", values == {Fraction(published)})
 
 
 def unbiased_auc(published: str, law: str) -> Finding:
@@ -399,7 +399,7 @@ def proportional_when_auc_power_small(published: str) -> Finding:
         form = np.array([float(evaluate(published, r=Fraction(int(r)))) for r in ranks])
         constant = (n - 1) / (m + 1)
         worst = max(worst, float(np.abs(expected / (form * constant) - 1).max()))
-    return judge(Trial(f"within {worst:.1e} of it where AUC^(m+1) < 0.001", worst < 1.1e-3))
+    return judged(f"within {worst:.1e} of it where AUC^(m+1) < 0.001", worst < 1.1e-3)
 
 
 def samples_until_small(published: str, n_items: int = 10_000) -> Finding:
@@ -410,7 +410,7 @@ def samples_until_small(published: str, n_items: int = 10_000) -> Finding:
     text = (
         f"m = {needed:,} at rank {rank} and {top:,} at rank 10 of {n_items:,}, to fall below 0.01"
     )
-    return judge(Trial(text, needed > 200))  # 200: the largest sample the paper finds in use
+    return judged(text, needed > 200)  # 200: the largest sample the paper finds in use
 
 
 @checked("every sample, and the package")
@@ -437,8 +437,8 @@ def same_law_with_and_without(published: str) -> Finding:
     for n in range(m + 1, 31):
         for r in range(1, n + 1):
             if exact_pmf(n, m, r, True) != exact_pmf(n, m, r, False):
-                return judge(Trial(f"m = {m}: the laws differ at n = {n}, r = {r}", False))
-    return judge(Trial("one law for every n up to 30 and every rank", True))
+                return judged(f"m = {m}: the laws differ at n = {n}, r = {r}", False)
+    return judged("one law for every n up to 30 and every rank", True)
 
 
 def constant_with_one_negative(published: str) -> Finding:
@@ -449,8 +449,8 @@ def constant_with_one_negative(published: str) -> Finding:
             values = naive(ours, Protocol(1_000, 1)).values
             if values[0] != values[1]:
                 text = f"{ours.label} is {values[0]:.3g} at sampled rank 1, {values[1]:.3g} at 2"
-                return judge(Trial(text, False))
-    return judge(Trial("one value at both sampled ranks, for k = 2 to 7", True))
+                return judged(text, False)
+    return judged("one value at both sampled ranks, for k = 2 to 7", True)
 
 
 def prefers_first_position(published: str) -> Finding:
@@ -463,7 +463,7 @@ def prefers_first_position(published: str) -> Finding:
         if not compare[sign](float(metric(kind)(2, 2)), float(metric(kind)(1, 2)))
     ]
     text = f"holds for {len(TOP_AWARE) - len(wrong)} of {len(TOP_AWARE)} metrics"
-    return judge(Trial(text, not wrong))
+    return judged(text, not wrong)
 
 
 def verdicts_agree(published: str, m: int = 1) -> Finding:
@@ -478,10 +478,8 @@ def verdicts_agree(published: str, m: int = 1) -> Finding:
         if differ.size:
             a, b = (tuple(lists[i].tolist()) for i in differ[0])
             text = f"{metric(kind).label} and {reference.label} order ranks {a} and {b} differently"
-            return judge(Trial(f"{text} at m = {m}", False))
-    return judge(
-        Trial(f"{len(TOP_AWARE)} metrics agree on all {exact.size**2:,} pairs at n = {n}", True)
-    )
+            return judged(f"{text} at m = {m}", False)
+    return judged(f"{len(TOP_AWARE)} metrics agree on all {exact.size**2:,} pairs at n = {n}", True)
 
 
 def metrics_draw_together(published: str) -> Finding:
@@ -501,7 +499,7 @@ def metrics_draw_together(published: str) -> Finding:
         gaps.append(max(float(np.abs(a - b).max()) for a, b in combinations(curves, 2)))
     text = ", ".join(f"{gap:.3f} at m = {m}" for gap, m in zip(gaps, sizes, strict=True))
     falls = all(b < a or (a == b == 0) for a, b in pairwise(gaps))
-    return judge(Trial(f"largest gap {text}", falls))
+    return judged(f"largest gap {text}", falls)
 
 
 @checked("every outcome")
@@ -622,5 +620,5 @@ def graded_reversal(published: str, n: int, m: int) -> Finding:
         (x, y), (u, v) = values[a], values[b]
         if x > u + 1e-9 and y < v - 1e-9:
             text = f"ranks {a} {x:.3f}, {b} {u:.3f}; expected with {m} of {pool} {y:.3f}, {v:.3f}"
-            return judge(Trial(text, True))
-    return judge(Trial(f"no two rankings of {n} are reversed with {m} of {pool}", False))
+            return judged(text, True)
+    return judged(f"no two rankings of {n} are reversed with {m} of {pool}", False)

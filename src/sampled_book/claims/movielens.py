@@ -14,7 +14,7 @@ from scipy import stats
 
 from sampled_metrics import metric
 
-from .finding import OWN_RUNS, Z_LIMIT, Finding, Printed, Trial, judge, made_by, read_list
+from .finding import OWN_RUNS, Z_LIMIT, Finding, Printed, Trial, judge, judged, made_by, read_list
 from .study import (
     METRICS,
     N_NEGATIVES,
@@ -220,11 +220,9 @@ def rank_distributions_differ(published: str) -> Finding:
     # Two samples of this size from one distribution are this far apart in 3 of 1,000 cases.
     limit = 1.8 / np.sqrt(ranks[names[0]].size / 2)
     text = ", ".join(f"{a} and {b} {gap:.3f}" for (a, b), gap in gaps.items())
-    return judge(
-        Trial(
-            f"largest distance of the cumulative shares: {text} (by chance {limit:.3f})",
-            min(gaps.values()) > limit,
-        ),
+    return judged(
+        f"largest distance of the cumulative shares: {text} (by chance {limit:.3f})",
+        min(gaps.values()) > limit,
         unsettled=OWN_RUNS,
     )
 
@@ -241,7 +239,7 @@ def intended_quantity(reading: str, setting: str, published: str, kind: str) -> 
 def n_ranks(published: str, recommender: str) -> Finding:
     """How many ranks there are, one for each user."""
     size = bundle()[recommender, REPRODUCED].n_better.size
-    return judge(Trial(f"{size:,}", size == Printed.parse(published).value))
+    return judged(f"{size:,}", size == Printed.parse(published).value)
 
 
 def top_count(published: str, recommender: str, top: int) -> Finding:
@@ -259,9 +257,7 @@ def bottom_half_fewer_than(published: str, recommender: str) -> Finding:
     for variant in variants(recommender, PRINTED):
         intervals = bundle()[recommender, variant]
         counts.append(float((2 * intervals.ranks("pessimistic") > intervals.n_candidates).sum()))
-    return judge(
-        Trial(span(counts, 0), max(counts) < Printed.parse(published).value), unsettled=OWN_RUNS
-    )
+    return judged(span(counts, 0), max(counts) < Printed.parse(published).value, unsettled=OWN_RUNS)
 
 
 def worst_bucket_more_than(published: str, recommender: str) -> Finding:
@@ -336,7 +332,7 @@ def sampling_rate(published: str, m: int) -> Finding:
     n = bundle()["Y", REPRODUCED].n_candidates - 1
     rate, claimed = m / float(n.mean()), int(numerator) / int(denominator)
     agrees = round(rate, 1) == round(claimed, 1)
-    return judge(Trial(f"{rate:.3f}, or 1/{1 / rate:.1f}: to one digit {rate:.1f}", agrees))
+    return judged(f"{rate:.3f}, or 1/{1 / rate:.1f}: to one digit {rate:.1f}", agrees)
 
 
 def equations_give_table(published: str, recommender: str) -> Finding:
@@ -390,4 +386,4 @@ def dataset(published: str, what: str) -> Finding:
     printed = Printed.parse(published.removesuffix("M"))
     scale = 1e6 if published.endswith("M") else 1.0
     shown = f"{value:.3f}%" if what == "density" else f"{value:,}"
-    return judge(Trial(shown, printed.rounds_from(value / scale)))
+    return judged(shown, printed.rounds_from(value / scale))

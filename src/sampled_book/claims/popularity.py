@@ -39,7 +39,18 @@ from .decoy_study import (
     study,
     text_by_data,
 )
-from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
+from .finding import (
+    OWN_RUNS,
+    Finding,
+    Printed,
+    Trial,
+    judge,
+    judged,
+    listed,
+    made_by,
+    one_of,
+    read_list,
+)
 
 # --- the data -------------------------------------------------------------------------------------
 
@@ -52,7 +63,7 @@ def dataset(published: str, what: str) -> Finding:
     scale = 1e3 if published.endswith("K") else 1.0
     shown = f"{value:.3f}%" if what == "density" else f"{value:,}"
     printed = Printed.parse(published.rstrip("K%"))
-    return judge(Trial(shown, printed.rounds_from(value / scale)))
+    return judged(shown, printed.rounds_from(value / scale))
 
 
 def density_of_row(published: str, ratings: str, users: int, items: int) -> Finding:
@@ -62,12 +73,10 @@ def density_of_row(published: str, ratings: str, users: int, items: int) -> Find
         1e8 * (millions.value + side * millions.half_unit) / (users * items) for side in (-1, 0, 1)
     ]
     printed = Printed.parse(published)
-    return judge(
-        Trial(
-            f"{ends[1]:.3f}%, and from {ends[0]:.3f}% to {ends[2]:.3f}% with the rounding of the "
-            "ratings",
-            printed.rounds_from(ends[1]),
-        )
+    return judged(
+        f"{ends[1]:.3f}%, and from {ends[0]:.3f}% to {ends[2]:.3f}% with the rounding of the "
+        "ratings",
+        printed.rounds_from(ends[1]),
     )
 
 
@@ -89,7 +98,7 @@ def cell_of_row(
         high, low = (count / (end * dimension) for end in ends)
         holds = low <= printed.value <= high
         text = f"{low:,.0f} to {high:,.0f}"
-    return judge(Trial(f"{text}, from the other cells of the row", holds))
+    return judged(f"{text}, from the other cells of the row", holds)
 
 
 @check_of_each()
@@ -463,7 +472,7 @@ def significance_depends(published: str, kind: str, z: float = NORMAL_QUANTILE) 
 
     trial = on_both_data_sets(case)
     shown = f"z with {', '.join(map(str, sizes))} and all decoys: {trial.ours}"
-    return judge(Trial(shown, trial.holds), unsettled=OWN_RUNS)
+    return judged(shown, trial.holds, unsettled=OWN_RUNS)
 
 
 @check_of_each(OWN_RUNS)
@@ -585,11 +594,9 @@ def most_reliable(
         } | {f"N = {n:,}": [_z(d, a, b, kind, n) for d in BUNDLED] for n in sizes}
         for protocol, row in z_by_protocol.items():
             counts[protocol] += int(min(row) > z or max(row) < -z)
-    return judge(
-        Trial(
-            f"pairs of {len(RATED) * len(ORDER) // 2}: " + listed(counts, "d"),
-            counts[published] == max(counts.values()),
-        ),
+    return judged(
+        f"pairs of {len(RATED) * len(ORDER) // 2}: " + listed(counts, "d"),
+        counts[published] == max(counts.values()),
         unsettled="reliable may mean something else than an order that another data set confirms",
     )
 
@@ -627,7 +634,7 @@ def significant_by_metric(published: str, kinds: list[str], z: float = NORMAL_QU
                 z_text = f"{row[weaker]:.1f} on {metric(weaker).label} and {row[stronger]:.1f} on "
                 texts.append(f"{SHORT[data]}: {a} less {b} is z = {z_text}{metric(stronger).label}")
     text = f"{len(texts)} cases, as {texts[0]}" if texts else "none"
-    return judge(Trial(text, bool(texts) == (published == "differ")))
+    return judged(text, bool(texts) == (published == "differ"))
 
 
 @check_of_each(OWN_RUNS)

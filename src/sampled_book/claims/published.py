@@ -7,7 +7,7 @@ import pandas as pd
 import sampled_metrics as sm
 
 from ..data.published import OURS, cells, settings
-from .finding import Finding, Printed, Trial, judge, read_list
+from .finding import Finding, Printed, Trial, judge, judged, read_list
 
 
 def _half(half: str, dataset: str | None = None) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def best_cells(published: str, half: str) -> Finding:
     """On how many data sets and metrics the authors' method has the largest number, ties too."""
     table = _half(half)
     best = int((table[OURS] >= table.max(axis=1)).sum())
-    return judge(Trial(f"{best} of {len(table)}", best == int(published)))
+    return judged(f"{best} of {len(table)}", best == int(published))
 
 
 def belongs(published: str, of: str, others: dict[str, str], dataset: str) -> Finding:
@@ -50,4 +50,4 @@ def belongs(published: str, of: str, others: dict[str, str], dataset: str) -> Fi
     table = sm.published(row.assign(**{of: published}), **settings(dataset), replacement=False)
     good = bool(table.checks["together"].item())
     sentence = f"{of} {published} {'can' if good else 'cannot'} stand beside the others"
-    return judge(Trial(sentence, good), note=str(table.checks["finding"].item()))
+    return judged(sentence, good, note=str(table.checks["finding"].item()))

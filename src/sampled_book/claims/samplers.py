@@ -13,7 +13,7 @@ from sampled_metrics import metric
 from ..data.study import standings
 from ..experiments.theory import Standing
 from .decoy_study import study
-from .finding import OWN_RUNS, Finding, Trial, judge, read_list
+from .finding import OWN_RUNS, Finding, judged, read_list
 
 DATA = ("ml-100k", "ml-1m-2998")
 #: What each way is called in a claim.
@@ -50,7 +50,7 @@ def inconsistent_with_all(published: str, kinds: list[str], n: int) -> Finding:
                 turning.append(sampler)
                 cases.append(f"{sampler} turns {pair} by {metric(kind).label} on {data}")
                 break
-    return judge(Trial("; ".join(cases) or "no order is turned", turning == read_list(published)))
+    return judged("; ".join(cases) or "no order is turned", turning == read_list(published))
 
 
 def inconsistent_over_sizes(published: str, kinds: list[str], sizes: list[int]) -> Finding:
@@ -68,8 +68,9 @@ def inconsistent_over_sizes(published: str, kinds: list[str], sizes: list[int]) 
                     f"{sampler}: {pair} between {low} and {high} by {metric(kind).label} on {data}"
                 )
                 break
-    return judge(
-        Trial("; ".join(cases) or "no order is turned", turning == read_list(published)),
+    return judged(
+        "; ".join(cases) or "no order is turned",
+        turning == read_list(published),
         unsettled=OWN_RUNS,
     )
 
@@ -90,4 +91,4 @@ def in_order(published: str, kind: str, n: int) -> Finding:
             falls &= all(b < a for a, b in pairwise(name_means))
             shown.append(f"{name} {' > '.join(f'{value:.3f}' for value in name_means)}")
     text = f"{metric(kind).label} on {DATA[0]}: {', '.join(shown[: len(shown) // 2])}"
-    return judge(Trial(text, falls))
+    return judged(text, falls)

@@ -12,11 +12,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
-from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data.datasets import bundled_variants
 from .finding import Z_LIMIT, Distance, Printed
@@ -132,7 +131,7 @@ class Moments(NamedTuple):
 def moments(recommender: str, variant: str, replacement: bool) -> Moments:
     """Moments of the law over all users, negatives and ties drawn anew for every user and run."""
     intervals = bundle()[recommender, variant]
-    pmfs, n = law_of_counts(intervals, replacement), intervals.n_candidates
+    pmfs, n = intervals.sampled_pmf(N_NEGATIVES, replacement), intervals.n_candidates
     group = np.floor(np.log(n / n.min()) / np.log(1.05)).astype(int)
     parts = [group == g for g in np.unique(group)]
     return Moments(
@@ -152,48 +151,6 @@ def expected_with(m: int, recommender: str, variant: str, kind: str) -> float:
         metric(kind), Protocol(intervals.n_candidates, m, replacement=False)
     )
     return float(estimator.expected(intervals.ranks("pessimistic")).mean())
-
-
-def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
-    """Distribution of the negatives above each held-out item, ties broken at random.
-
-    With replacement the sum over the tied ranks is an integral over the success probability,
-    from half a rank before the first to half a rank behind the last, up to the error of the
-    midpoint rule: 1e-4 for a pair of ties, below 1e-7 for the thousands that recommender Z has.
-    """
-    n, m, tied = intervals.n_candidates, N_NEGATIVES, np.flatnonzero(intervals.n_tied)
-    if not replacement:
-        pmfs = _drawn_without(intervals.n_better, n)
-        if tied.size:
-            tied_intervals = RankIntervals(
-                intervals.n_better[tied], intervals.n_tied[tied], n[tied]
-            )
-            pmfs[tied] = tied_intervals.sampled_pmf(m)
-        return pmfs
-    pmfs = Protocol(n, m).pmf(intervals.ranks("optimistic"))
-    first, last = intervals.n_better[tied], (intervals.n_better + intervals.n_tied)[tied]
-    low, high = (np.clip((end - 0.5) / (n[tied] - 1), 0, 1) for end in (first, last + 1))
-    x = np.arange(m + 1)
-    lower, upper = (special.betainc(x + 1, m - x + 1, end[:, None]) for end in (low, high))
-    pmfs[tied] = (upper - lower) / ((m + 1) * (high - low))[:, None]
-    return pmfs
-
-
-def _drawn_without(above: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """The hypergeometric pmf by recursion; accurate to 1e-12 except in far tails.
-
-    That is enough here, and ten times as fast as `Protocol.pmf`, which has the digits of both.
-    """
-    x, m = np.arange(N_NEGATIVES), N_NEGATIVES
-    marked = above[:, None]
-    unmarked = n_items[:, None] - 1 - marked - m + x + 1  # unmarked items not drawn, after the step
-    rising = np.maximum(marked - x, 0) * (m - x)
-    with np.errstate(divide="ignore"):
-        steps = np.where(unmarked > 0, np.log(rising / np.maximum(unmarked, 1) / (x + 1)), 0.0)
-    log_pmf = np.insert(np.cumsum(steps, axis=1), 0, 0.0, axis=1)
-    log_pmf[:, :-1][unmarked <= 0] = -np.inf  # too few unmarked items for so few marked ones
-    pmf = np.exp(log_pmf - log_pmf.max(axis=1, keepdims=True))
-    return np.asarray(pmf / pmf.sum(axis=1, keepdims=True))
 
 
 @cache

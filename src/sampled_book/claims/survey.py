@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .finding import Finding, Printed, Trial, judge, listed, read_list
+from .finding import Finding, Printed, Trial, judge, judged, listed, read_list
 from .study import REPRODUCED, expected_with
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[3] / "book" / "references.bib"
@@ -32,8 +32,9 @@ def catalogue_sizes(published: str, items: dict[str, int]) -> Finding:
         if fits:
             unmatched.remove(fits[0])
     text = listed(items, ",")
-    return judge(
-        Trial(f"{text}; without one of ours: {', '.join(unmatched) or 'none'}", not unmatched),
+    return judged(
+        f"{text}; without one of ours: {', '.join(unmatched) or 'none'}",
+        not unmatched,
         unsettled="it is of data sets of others, of which we have no count",
     )
 
@@ -57,9 +58,7 @@ def usual_catalogue(published: str, sizes: str) -> Finding:
     middle = float(np.median([_size(size) for size in sizes.split(",")]))
     words = {3: "thousands", 4: "tens of thousands", 5: "hundreds of thousands", 6: "millions"}
     magnitude = words[int(log10(middle))]
-    return judge(
-        Trial(f"median {middle:,.0f} of the sizes named: {magnitude}", magnitude == published)
-    )
+    return judged(f"median {middle:,.0f} of the sizes named: {magnitude}", magnitude == published)
 
 
 def explored_before(published: str, year: int, others: list[str]) -> Finding:
@@ -79,8 +78,9 @@ def explored_before(published: str, year: int, others: list[str]) -> Finding:
             before.append(f"{names} ({published_in})")
     verdict = "explored" if before else "not explored"
     text = f"{verdict}, by {', '.join(before)}" if before else verdict
-    return judge(
-        Trial(text, verdict == published),
+    return judged(
+        text,
+        verdict == published,
         note="What random decoys do to the values of metrics and to comparisons is its subject.",
         unsettled="it is said to the best of the authors' knowledge, which ours is no measure of",
     )

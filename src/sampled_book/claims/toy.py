@@ -20,6 +20,7 @@ from .finding import (
     Trial,
     by_metric,
     judge,
+    judged,
     printed_pair,
     read_list,
 )
@@ -61,7 +62,7 @@ def ranking(values: dict[str, float], level: float = 0.0) -> str:
 def exact_cell(published: str, recommender: str, kind: str) -> Finding:
     """A cell of Table 1, to the printed digits."""
     value = means(kind)[recommender]
-    return judge(Trial(f"{value:.5f}", Printed.parse(published).rounds_from(value)))
+    return judged(f"{value:.5f}", Printed.parse(published).rounds_from(value))
 
 
 def average_and_spread(
@@ -144,14 +145,14 @@ def extreme(published: str, kinds: list[str], which: str, m: int | None = None) 
         values = means(kind, m)
         extremes[kind] = pick(values, key=values.__getitem__)
     text = ", ".join(f"{name} on {metric(kind).label}" for kind, name in extremes.items())
-    return judge(Trial(f"{which}: {text}", set(extremes.values()) == {published}))
+    return judged(f"{which}: {text}", set(extremes.values()) == {published})
 
 
 def times(published: str, kind: str, better: str, worse: str, m: int | None = None) -> Finding:
     """How many times one recommender's value is another's, rounded as printed."""
     values = means(kind, m)
     ratio = values[better] / values[worse]
-    return judge(Trial(f"{ratio:.2f} times", Printed.parse(published).rounds_from(ratio)))
+    return judged(f"{ratio:.2f} times", Printed.parse(published).rounds_from(ratio))
 
 
 def equal_values(published: str, kind: str, decimals: int) -> Finding:
@@ -180,7 +181,7 @@ def pairs_in_order(published: str, kind: str, m: int) -> Finding:
     """How many of the three pairs sampling keeps in order."""
     n_kept = _pairs_kept(kind, m)
     text = f"{n_kept} of 3 pairs: {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
-    return judge(Trial(text, n_kept == int(published)))
+    return judged(text, n_kept == int(published))
 
 
 def order_changes(published: str, kinds: list[str], m: int) -> Finding:
@@ -208,14 +209,14 @@ def disagrees(published: str, m: int) -> Finding:
         for kind in METRICS
         if kind in named
     )
-    return judge(Trial("; ".join(orders), named <= disagreeing))
+    return judged("; ".join(orders), named <= disagreeing)
 
 
 def consistent_metrics(published: str, sizes: list[int]) -> Finding:
     """The metrics that keep all three pairs in order at every one of these m."""
     consistent = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
     shown = ", ".join(metric(kind).label for kind in consistent) or "none"
-    return judge(Trial(f"consistent: {shown}", consistent == read_list(published)))
+    return judged(f"consistent: {shown}", consistent == read_list(published))
 
 
 def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
@@ -231,9 +232,7 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
         )
     ]
     shown = ", ".join(metric(kind).label for kind in fixed) or "none"
-    return judge(
-        Trial(f"{shown}, at {len(sizes)} sample sizes under both laws", fixed == [published])
-    )
+    return judged(f"{shown}, at {len(sizes)} sample sizes under both laws", fixed == [published])
 
 
 @cache
@@ -249,7 +248,7 @@ def order_depends_on_sample_size(published: str) -> Finding:
         f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _by_negatives(kind).flips)}"
         for kind in changing
     )
-    return judge(Trial(f"flips of {shown}", changing == read_list(published)))
+    return judged(f"flips of {shown}", changing == read_list(published))
 
 
 def most_sensitive(published: str) -> Finding:
@@ -258,10 +257,8 @@ def most_sensitive(published: str) -> Finding:
     most_flipped = max(flips, key=lambda kind: flips[kind])
     text = by_metric(flips)
     ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
-    return judge(
-        Trial(
-            f"sample sizes at which the order changes: {text}", ahead and most_flipped == published
-        )
+    return judged(
+        f"sample sizes at which the order changes: {text}", ahead and most_flipped == published
     )
 
 
@@ -293,7 +290,7 @@ def consistent_from(published: str, kind: str, level: float) -> Finding:
         f"m = {settled:,}; the two pairs that differ exactly are right from {strict(True):,} on "
         f"({strict(False):,} without replacement)"
     )
-    return judge(Trial(text, abs(settled / claimed - 1) <= 0.1))
+    return judged(text, abs(settled / claimed - 1) <= 0.1)
 
 
 def bias_depends(published: str, kind: str, sizes: list[int]) -> Finding:
@@ -308,7 +305,7 @@ def bias_depends(published: str, kind: str, sizes: list[int]) -> Finding:
         f"m = {m}: " + ", ".join(f"{name} {b:+.3f}" for name, b in zip(RANKS, row, strict=True))
         for m, row in zip(sizes, bias, strict=True)
     )
-    return judge(Trial(f"bias at {shown}", ", ".join(influences) == published))
+    return judged(f"bias at {shown}", ", ".join(influences) == published)
 
 
 def alike_at_small_samples(published: str, sizes: list[int]) -> Finding:
@@ -321,7 +318,7 @@ def alike_at_small_samples(published: str, sizes: list[int]) -> Finding:
         if _tells_apart(metric(kind), m)
     }
     distinct_orders = sorted(set(orders.values()))
-    return judge(Trial(" or ".join(distinct_orders), distinct_orders == [published]))
+    return judged(" or ".join(distinct_orders), distinct_orders == [published])
 
 
 def _tells_apart(metric_: Metric, m: int) -> bool:
@@ -357,7 +354,7 @@ def similar_order(published: str, like: str) -> Finding:
     winners, like_winners = ends(published), ends(like)
     orders = [ranking(means(published, m)) for m in (1, *_by_negatives(published).flips)]
     text = f"{' then '.join(dict.fromkeys(orders))} on {metric(published).label}"
-    return judge(Trial(text, len(set(orders)) > 1 and winners == like_winners))
+    return judged(text, len(set(orders)) > 1 and winners == like_winners)
 
 
 def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
@@ -377,11 +374,8 @@ def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
     }
     necessary = [name for name, count in averaged.items() if count == 1 < orders(bias)]
     text = ", ".join(f"{count} averaged over the {name}s" for name, count in averaged.items())
-    return judge(
-        Trial(
-            f"{orders(bias)} orders with the bias left in, {text}",
-            ", ".join(necessary) == published,
-        )
+    return judged(
+        f"{orders(bias)} orders with the bias left in, {text}", ", ".join(necessary) == published
     )
 
 
@@ -399,8 +393,6 @@ def laws_alike(published: str, sizes: list[int]) -> Finding:
     )
     largest, label, m = max(differences)
     text = f"{'the same' if orders_agree else 'other'} orders, values up to {largest:.4f} apart"
-    return judge(
-        Trial(
-            f"{text} ({label}, m = {m})", published == "similar" and orders_agree and largest < 0.01
-        )
+    return judged(
+        f"{text} ({label}, m = {m})", published == "similar" and orders_agree and largest < 0.01
     )

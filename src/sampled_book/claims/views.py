@@ -13,31 +13,17 @@ from typing import NamedTuple
 
 from . import study
 from .finding import OWN_RUNS, Finding, Trial, judge, made_by
-from .study import (
-    CORRECTED,
-    LAST_PLACE,
-    NONNEGATIVE,
-    ONE_MORE,
-    PRINTED,
-    REPRODUCED,
-    SETTINGS,
-    WITHOUT,
-    Value,
-    every_seed,
-    exact,
-    sampled,
-)
 
 PAIRS = ("XY", "XZ", "YZ")
 STEP = 5  # negatives, along figure 6
-RANDOM_START = SETTINGS["X"]
+RANDOM_START = study.SETTINGS["X"]
 ONE_SIZE = f"corrections are for one n, {study.mean_catalogue():,}, the mean over users"
 #: What the table needs of two methods and the text does not say.
 UNSAID = {
-    "CLS": (NONNEGATIVE, "CLS also requires values not below 0"),
-    "rank estimate": (ONE_MORE, "the rank estimate divides by m + 1"),
+    "CLS": (study.NONNEGATIVE, "CLS also requires values not below 0"),
+    "rank estimate": (study.ONE_MORE, "the rank estimate divides by m + 1"),
 }
-BV_COLUMNS = tuple(column for column in CORRECTED if column.startswith("BV"))
+BV_COLUMNS = tuple(column for column in study.CORRECTED if column.startswith("BV"))
 AUC_APART = "AUC is left out, of which the uncorrected average is already unbiased"
 
 
@@ -51,10 +37,10 @@ class View(NamedTuple):
     last_place: bool = False
     one_more: bool = False  # what depends on X is predicted for one more seed
 
-    def value(self, recommender: str, variant: str, kind: str, column: str) -> Value:
+    def value(self, recommender: str, variant: str, kind: str, column: str) -> study.Value:
         """What a run reports, in percent."""
         method = self.method or column
-        reported = sampled(recommender, variant, self.replacement, method, self.each_n)[kind]
+        reported = study.sampled(recommender, variant, self.replacement, method, self.each_n)[kind]
         if not self.last_place:
             return reported
         return reported._replace(
@@ -64,8 +50,10 @@ class View(NamedTuple):
     def means(self, kind: str, column: str | None) -> list[dict[str, float]]:
         """Means of X, Y and Z for each seed of X: exact, or expected in a column."""
         if column is None:
-            return every_seed(self.reading, lambda name, v: exact(name, v)[kind].mean)
-        return every_seed(self.reading, lambda name, v: self.value(name, v, kind, column).mean)
+            return study.every_seed(self.reading, lambda name, v: study.exact(name, v)[kind].mean)
+        return study.every_seed(
+            self.reading, lambda name, v: self.value(name, v, kind, column).mean
+        )
 
     def both(self, kind: str, column: str) -> list[tuple[dict[str, float], dict[str, float]]]:
         """Exact and expected means of X, Y and Z for each seed of X."""
@@ -91,27 +79,27 @@ def view_steps(recommenders: str, column: str = "uncorrected", auc: bool = False
         "",
         tuple(
             View(reading, replacement, each_n)
-            for reading in (PRINTED, REPRODUCED)
+            for reading in (study.PRINTED, study.REPRODUCED)
             for replacement, each_n in CHOICES
         ),
     )
     own_setting = max(
-        (SETTINGS[name] for name in recommenders if name in "YZ"), key=len, default=""
+        (study.SETTINGS[name] for name in recommenders if name in "YZ"), key=len, default=""
     )
     methods: list[tuple[str | None, str]] = [(None, "")]
     if column in UNSAID:
         methods.append(UNSAID[column])
     for last_place in [False, True] if auc and "Z" in recommenders else [False]:
         for method, method_text in methods:
-            base = [LAST_PLACE if last_place else own_setting or RANDOM_START, method_text]
+            base = [study.LAST_PLACE if last_place else own_setting or RANDOM_START, method_text]
             for choices, extra_settings in (
                 (CHOICES, []),
-                (WITHOUT_CHOICES, [WITHOUT]),
-                (WITHOUT_CHOICES[1:], [WITHOUT, ONE_SIZE]),
+                (WITHOUT_CHOICES, [study.WITHOUT]),
+                (WITHOUT_CHOICES[1:], [study.WITHOUT, ONE_SIZE]),
             ):
                 setting = "; ".join(part for part in (*base, *extra_settings) if part)
                 views = (
-                    View(REPRODUCED, replacement, each_n, method, last_place)
+                    View(study.REPRODUCED, replacement, each_n, method, last_place)
                     for replacement, each_n in choices
                 )
                 yield Step(setting, tuple(views))
@@ -154,7 +142,7 @@ def try_or_else(
 
 def exact_and_run(
     view: View, kinds: list[str], column: str
-) -> Iterator[tuple[float, Value, Value]]:
+) -> Iterator[tuple[float, study.Value, study.Value]]:
     """The exact value, and what a run reports in a column and uncorrected.
 
     On each metric, for X, Y and Z and every seed of X.
@@ -162,4 +150,4 @@ def exact_and_run(
     for kind, name in itertools.product(kinds, "XYZ"):
         for variant in study.variants(name, view.reading):
             run, plain = (view.value(name, variant, kind, c) for c in (column, "uncorrected"))
-            yield exact(name, variant)[kind].mean, run, plain
+            yield study.exact(name, variant)[kind].mean, run, plain

@@ -17,13 +17,11 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import bundle, datasets, sources
-from .benchmark_recommenders import EASE_ITEMS, RECOMMENDERS, Entry, Scores
+from .benchmark_recommenders import RECOMMENDERS, Entry, Scores
 from .benchmark_recommenders import SEED as SEED
 from .sequences import Sequences, parsed, read_sequences, sequence_files
 
@@ -261,12 +259,12 @@ def compute(
 # --- the bundle -----------------------------------------------------------------------------------
 
 
-def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
+def ranks(name: str, folder: str | Path = BUNDLE) -> dict[str, RankIntervals]:
     """Rank intervals of each recommender on a data set, computed before; all have the same users,
     in one random order. `folder` is where the command's ``--output`` wrote, by default the
     package's own; it may hold data sets that are not in `DATA`.
     """
-    directory = BUNDLE if folder is None else Path(folder)
+    directory = Path(folder)
     try:
         with np.load(directory / f"{name}.npz") as bundle:
             arrays = {key: bundle[key].astype(np.int64) for key in bundle.files}
@@ -285,33 +283,35 @@ def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankInterval
     }
 
 
-def facts(name: str, folder: str | Path | None = None) -> dict[str, Any]:
+def facts(name: str, folder: str | Path = BUNDLE) -> dict[str, Any]:
     """Provenance of the ranks of a data set: its size, settings, seconds, seeds and versions."""
-    directory = BUNDLE if folder is None else Path(folder)
-    return dict(json.loads((directory / f"{name}.json").read_text(encoding="utf-8")))
+    return dict(json.loads((Path(folder) / f"{name}.json").read_text(encoding="utf-8")))
 
 
-def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
+def shares_above(name: str, folder: str | Path = BUNDLE) -> pd.DataFrame:
     """Share of the catalogue's popularity above the test items, in bins: columns recommender, share
     and users. A negative that is drawn in proportion to the items' users ranks above a user's
     test item with this probability.
     """
-    path = (BUNDLE if folder is None else Path(folder)) / f"{name}.shares.csv.gz"
+    path = Path(folder) / f"{name}.shares.csv.gz"
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: python -m {NAME} writes it")
     return pd.read_csv(path)
+
+
+def names_in(folder: str | Path = BUNDLE) -> list[str]:
+    """The data sets whose ranks are in a folder."""
+    names = sorted(path.stem for path in Path(folder).glob("*.npz"))
+    if not names:
+        raise FileNotFoundError(f"{folder} must hold ranks that python -m {NAME} wrote, got none")
+    return names
 
 
 def every(folder: str | Path = "") -> dict[str, Path]:
     """Folders of the ranks of each data set: the package's, then those of `folder`."""
     folder_by_name = dict.fromkeys(DATA, BUNDLE)
     if folder:
-        data_names = sorted(path.stem for path in Path(folder).glob("*.npz"))
-        if not data_names:
-            raise FileNotFoundError(
-                f"{folder} must hold ranks that python -m {NAME} wrote, got none"
-            )
-        folder_by_name |= dict.fromkeys(data_names, Path(folder))
+        folder_by_name |= dict.fromkeys(names_in(folder), Path(folder))
     return folder_by_name
 
 
@@ -352,14 +352,13 @@ def run(
     folder: Path,
     command: str,
     tell: Callable[[str], object],
-    recommenders: Iterable[str] | None = None,
     untuned: bool = False,
     entries: Mapping[str, Entry] | None = None,
     libraries: Sequence[str] = LIBRARIES,
 ) -> None:
     """Compute the ranks of a data set, each recommender's being written as it comes.
 
-    `entries` has the recommenders by name, by default `RECOMMENDERS`; all are computed by default.
+    `entries` has the recommenders by name, by default `RECOMMENDERS`.
     What the folder has of the same data and grids is not computed again. Where not all users are
     ranked nothing is written that another run would give otherwise, so seconds are told alone.
     """
@@ -383,10 +382,8 @@ def run(
             shares = {
                 str(label): part for label, part in shares_by_recommender if label in intervals
             }
-    for recommender in entries if recommenders is None else recommenders:
-        entry = entries[recommender]
-        if untuned:
-            entry = entry.untuned()
+    for recommender, tuned in entries.items():
+        entry = tuned.untuned() if untuned else tuned
         if not entry.takes(data):
             continue
         grid = {setting: list(values) for setting, values in entry.grid_for(data).items()}
@@ -517,69 +514,17 @@ def chosen(
     return readers, found, not is_own, problems
 
 
-#: EASE comes after the others where there are more items than it is tuned among, and where there
-#: are more than these one data set at a time: it takes minutes and gigabytes.
-_HEAVY_ITEMS = 15_000
-
-
-def _rank_source(
-    folder: Path, untuned: bool, source: sources.Source, recommenders: Sequence[str]
-) -> str:
-    """Compute the ranks of one source; why it cannot be read, or nothing."""
+def _rank_source(source: sources.Source, folder: Path, untuned: bool) -> None:
+    """Compute the ranks of one source."""
     from threadpoolctl import threadpool_limits  # on any number of threads the same rounding
 
-    try:
-        with threadpool_limits(1):
-            data = source.read()
-            left_out = source.counts[0] - data.n_users
-            if left_out:
-                print(f"{source.name}: {left_out:,} users with fewer than three items left out")
-            command = f"python -m {NAME} --data {source.name}{' --untuned' * untuned}"
-            tell = partial(print, flush=True)
-            run(source.name, data, folder, command, tell, recommenders, untuned)
-    except (OSError, ValueError) as problem:
-        return str(problem)
-    return ""
-
-
-def _rank_sources(
-    chosen: Iterable[sources.Source], folder: Path, jobs: int, untuned: bool
-) -> list[str]:
-    """Compute the ranks of sources, one set of each group first; a sentence for each that cannot
-    be read.
-    """
-    problems: dict[str, str] = {}
-    rank = partial(_rank_source, folder, untuned)
-    early = [name for name in RECOMMENDERS if name != "EASE"]
-    for part in sources.rounds(chosen):
-        late = [source for source in part if source.counts[1] > EASE_ITEMS]
-        tasks = [(source, early if source in late else list(RECOMMENDERS)) for source in part]
-        problems |= _rank_each(tasks, rank, jobs)
-        for is_heavy, at_a_time in ((False, jobs), (True, 1)):
-            tasks = [
-                (source, ["EASE"])
-                for source in late
-                if (source.counts[1] > _HEAVY_ITEMS) == is_heavy and source.name not in problems
-            ]
-            problems |= _rank_each(tasks, rank, at_a_time)
-    return list(problems.values())
-
-
-def _rank_each(
-    tasks: Sequence[tuple[sources.Source, Sequence[str]]],
-    rank: Callable[[sources.Source, Sequence[str]], str],
-    jobs: int,
-) -> dict[str, str]:
-    """Compute the ranks of sources by some recommenders; why some could not be read, by name."""
-    if jobs == 1:
-        messages = [rank(*task) for task in tasks]
-    else:
-        # A process each, so that none keeps another's memory.
-        context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
-            messages = list(pool.map(rank, *zip(*tasks, strict=True))) if tasks else []
-    answers = zip(tasks, messages, strict=True)
-    return {source.name: message for (source, _), message in answers if message}
+    with threadpool_limits(1):
+        data = source.read()
+        left_out = source.counts[0] - data.n_users
+        if left_out:
+            print(f"{source.name}: {left_out:,} users with fewer than three items left out")
+        command = f"python -m {NAME} --data {source.name}{' --untuned' * untuned}"
+        run(source.name, data, folder, command, partial(print, flush=True), untuned=untuned)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -594,9 +539,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         nargs="+",
         help=f"of {', '.join(DATA)}, of the folder {sources.FOLDER} beside them, or a file or "
         "folder of sequences; default: those that are there",
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=1, help="data sets of that folder at a time; default: 1"
     )
     parser.add_argument(
         "--untuned",
@@ -617,9 +559,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             data = read()
             if options.untuned:  # all users all the same, without shares above and seconds
                 data = replace(data, n_ranked=data.n_users)
-            tell = partial(print, flush=True)
-            run(name, data, folder, command, tell, untuned=options.untuned)
-        problems += _rank_sources(found.values(), folder, options.jobs, options.untuned)
+            run(name, data, folder, command, partial(print, flush=True), untuned=options.untuned)
+        for source in found.values():
+            try:
+                _rank_source(source, folder, options.untuned)
+            except (OSError, ValueError) as problem:
+                problems.append(str(problem))
         if problems:
             raise ValueError("; ".join(problems))
 

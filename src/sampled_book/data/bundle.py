@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def parser(module: str, description: str | None, check: str = "") -> argparse.Ar
     if check:
         command_parser.add_argument("--check", action="store_true", help=check)
     return command_parser
+
+
+def timed(name: str) -> Callable[[str], None]:
+    """Print each task of a data set as it begins, with the processor seconds of those before."""
+    start = time.process_time()
+    return lambda task: print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
 
 
 def run(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -123,16 +122,6 @@ def local() -> tuple[dict[str, Source], list[str]]:
     root = os.environ.get(datasets.FOLDER_VARIABLE)
     folder = Path(root or "") / FOLDER
     return read_index(folder) if root and (folder / INDEX).is_file() else ({}, [])
-
-
-def rounds(sources: Iterable[Source]) -> list[list[Source]]:
-    """The smallest set of each group, then the second of each, ..., the smaller first."""
-    earlier: Counter[str] = Counter()
-    rounds_by_number: dict[int, list[Source]] = {}
-    for source in sorted(sources, key=lambda source: (source.counts[2], source.name)):
-        rounds_by_number.setdefault(earlier[source.group], []).append(source)
-        earlier[source.group] += 1
-    return [rounds_by_number[number] for number in sorted(rounds_by_number)]
 
 
 def table() -> pd.DataFrame:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import combinations
@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, IntArray, as_written, integer
@@ -399,44 +398,34 @@ def differences(fresh: Study, stored: Study) -> list[str]:
     near to the kept ones as other seeds: each of `statistics` within four standard deviations of
     the kept seeds (each with its first seed).
     """
+
+    def kept(study: Study) -> Iterator[tuple[str, Any]]:
+        for name in ("ratings", "users", "items", "left_out"):
+            yield name, study.facts[name]
+        for name in _ARRAYS:
+            yield name, getattr(study, name)
+        for name in [name for name in stored.recommenders if name not in _lenskit.SEEDED]:
+            for column in _PLACES:
+                yield f"{name}: {column}", getattr(study.sets[name], column)
+            for group in ("software", "effectiveness"):
+                for kind, values in study.facts[group].items():
+                    if name in values:
+                        yield f"{name}: {group}, {kind}", values[name]
+
     messages = [
-        f"{quantity} must be {stored.facts[quantity]:,}, got {fresh.facts[quantity]:,}"
-        for quantity in ("ratings", "users", "items", "left_out")
-        if fresh.facts[quantity] != stored.facts[quantity]
+        f"{quantity} must be as it is kept, got another"
+        for (quantity, ours), (_, old) in zip(kept(fresh), kept(stored), strict=True)
+        if np.shape(ours) != np.shape(old) or not np.allclose(ours, old)
     ]
-    for quantity in _ARRAYS:
-        if not np.array_equal(getattr(fresh, quantity), getattr(stored, quantity)):
-            messages.append(f"{quantity} must be as it is kept, got another")
-    for name in stored.recommenders:
-        if name not in _lenskit.SEEDED:
-            messages += _unequal(name, fresh.sets[name], stored.sets[name])
-            messages += [
-                f"{name}: {group}, {kind} must be as it is kept, got another"
-                for group in ("software", "effectiveness")
-                for kind, values in stored.facts[group].items()
-                if name in values and not np.allclose(fresh.facts[group][kind][name], values[name])
-            ]
-            continue
+    for name in _lenskit.SEEDED:
         fresh_statistics = statistics(fresh.sets[name])
         for kind, seeds in stored.facts["spread"][name].items():
             reach = 1e-9 + 4 * float(np.std(seeds, ddof=1))
-            if abs(fresh_statistics[kind] - seeds[0]) > reach:
-                messages.append(
-                    f"{name}: {kind} must be within {reach:.2g} of {seeds[0]:.6f}, got "
-                    f"{fresh_statistics[kind]:.6f}"
-                )
+            value = fresh_statistics[kind]
+            if abs(value - seeds[0]) > reach:
+                limit = f"within {reach:.2g} of {seeds[0]:.6f}"
+                messages.append(f"{name}: {kind} must be {limit}, got {value:.6f}")
     return messages
-
-
-def _unequal(name: str, fresh: WeighedSets, stored: WeighedSets) -> list[str]:
-    pairs = [(c, getattr(fresh, c), getattr(stored, c)) for c in _PLACES]
-    return [
-        f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
-        if a.shape == b.shape
-        else f"{name}: {column} must have shape {b.shape}, got {a.shape}"
-        for column, a, b in pairs
-        if not np.array_equal(a, b)
-    ]
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -525,28 +514,15 @@ def _ratings(data: str) -> pd.DataFrame:
 
 
 def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]:
-    steps = sum(len(seeds) if name in _lenskit.SEEDED else 1 for name in RECOMMENDERS) + 1
     studies = {}
     for data in names:
         sets = split(_ratings(data), SPLIT_SEED, users_per_set=USERS_PER_SET.get(data))
         if len(sets.left_out):
-            print(
-                f"{data}: {len(sets.left_out):,} users with fewer than {N_TEST} ratings are left "
-                f"out: {', '.join(map(str, sets.left_out[:10]))}"
-                + ("" if len(sets.left_out) <= 10 else ", ..."),
-                file=sys.stderr,
-            )
-        with tqdm(total=steps, desc=data, unit="step") as bar:
-            step = partial(_step, bar)
-            studies[data] = conduct(sets, seeds=seeds, scorer=_lenskit.scores, progress=step)
-            bar.update()
+            left_out = f"{len(sets.left_out):,} users with fewer than {N_TEST} ratings"
+            print(f"{data}: {left_out} are left out", file=sys.stderr)
+        tell = partial(print, f"{data}:", file=sys.stderr, flush=True)
+        studies[data] = conduct(sets, seeds=seeds, scorer=_lenskit.scores, progress=tell)
     return studies
-
-
-def _step(bar: Any, description: str) -> None:
-    """Count the step that went before, if one did, and name the next."""
-    bar.update(1 if bar.postfix else 0)
-    bar.set_postfix_str(description)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,17 +17,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sampled_metrics.report.figures import (
-    ESTIMATORS,
-    MARKS,
-    STYLE,
-    WIDTH,
-    Looks,
-    intervals,
-    marks,
-)
+from sampled_metrics.report.figures import MARKS, STYLE, WIDTH, Looks, intervals, marks
 
-__all__ = ["ESTIMATORS", "MARKS", "WIDTH", "intervals", "marks"]
+__all__ = ["MARKS", "WIDTH", "intervals", "marks"]
 
 #: Looks of series that are none of X, Y and Z, which alone have the first three colours.
 GREYS: tuple[dict[str, Any], ...] = (

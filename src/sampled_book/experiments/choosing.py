@@ -25,10 +25,9 @@ def choices(sizes: Sequence[int] = (100,), names: Iterable[str] | None = None) -
     that of highest exact NDCG@10, and `loss`, the part of the exact NDCG@10 that the first lacks.
     At most `sources.MOST_USERS` users, who are in random order; a random order of items is none.
     """
-    chosen = sorted(path.stem for path in benchmark.BUNDLE.glob("*.npz"))
     groups = sources.table().set_index("name")["group"]
     gains, rows = metric("ndcg@10").vector(_DEPTH), []
-    for name in chosen if names is None else names:
+    for name in benchmark.names_in() if names is None else names:
         few = slice(sources.MOST_USERS)
         sets = {
             recommender: RelevantSets(

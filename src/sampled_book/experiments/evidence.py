@@ -11,7 +11,6 @@ ranked.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
@@ -385,14 +384,14 @@ def write(path: Path, table: pd.DataFrame) -> Path:
 
 
 def bundled(
-    kind: str, names: Sequence[str] | None = None, folder: str | Path | None = None
+    kind: str, names: Sequence[str] | None = None, folder: str | Path = BUNDLE
 ) -> pd.DataFrame:
     """A table of one kind (see `run`) computed before, of some data sets or all, with column
     data; `folder` is where the command's ``--output`` wrote, by default the package's own.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {as_written(kind)}")
-    root = BUNDLE if folder is None else Path(folder)
+    root = Path(folder)
     available = [path.name.split(".")[0] for path in sorted(root.glob(f"*.{kind}.csv.gz"))]
     order = [name for name in benchmark.DATA if name in available]
     chosen = names or [*order, *(name for name in available if name not in order)]
@@ -561,20 +560,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
     def write() -> None:
-        names = arguments.data or list(benchmark.DATA)
-        if arguments.ranks is not None and not arguments.data:
-            names = sorted(path.stem for path in ranks_folder.glob("*.npz"))
-        if not names:
-            raise FileNotFoundError(
-                f"{ranks_folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
-            )
-        for name in names:
-            start = time.process_time()
-
-            def tell(task: str, name: str = name, start: float = start) -> None:
-                print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
-
-            run(name, benchmark.ranks(name, ranks_folder), output, arguments.sizes, tell)
+        known = benchmark.names_in(ranks_folder) if arguments.ranks else list(benchmark.DATA)
+        for name in arguments.data or known:
+            ranks = benchmark.ranks(name, ranks_folder)
+            run(name, ranks, output, arguments.sizes, bundle.timed(name))
 
     return bundle.run(write)
 

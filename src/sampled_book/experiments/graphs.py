@@ -163,18 +163,18 @@ def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -
 # --- the bundle -----------------------------------------------------------------------------------
 
 
-def ranks(graph: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
+def ranks(graph: str, folder: str | Path = BUNDLE) -> dict[str, RankIntervals]:
     """Rank intervals of each model on a graph of `GRAPHS`, computed before.
 
     All models have the same predictions: the heads of the test triples in one random order, then
     their tails. `folder` is where the command's ``--output`` wrote.
     """
-    return benchmark.ranks(graph, BUNDLE if folder is None else folder)
+    return benchmark.ranks(graph, folder)
 
 
-def facts(graph: str, folder: str | Path | None = None) -> dict[str, Any]:
+def facts(graph: str, folder: str | Path = BUNDLE) -> dict[str, Any]:
     """Provenance of the ranks of a graph: its size, settings, seconds, seed and versions."""
-    return benchmark.facts(graph, BUNDLE if folder is None else folder)
+    return benchmark.facts(graph, folder)
 
 
 # --- samples --------------------------------------------------------------------------------------

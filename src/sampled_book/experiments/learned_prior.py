@@ -174,8 +174,7 @@ def group_by_data() -> dict[str, str]:
 
 def bundled_counts() -> dict[str, Counts]:
     """The exact ranks of the benchmark's data sets, in cells."""
-    names = sorted(path.stem for path in benchmark.BUNDLE.glob("*.npz"))
-    return {name: exact_counts(ranks_of(name)) for name in names}
+    return {name: exact_counts(ranks_of(name)) for name in benchmark.names_in()}
 
 
 def ranks_of(name: str, folder: Path = benchmark.BUNDLE) -> dict[str, RankIntervals]:

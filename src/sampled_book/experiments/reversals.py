@@ -211,11 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = arguments.ranks or benchmark.BUNDLE
 
     def write() -> list[Path]:
-        names = sorted(path.stem for path in folder.glob("*.npz"))
-        if not names:
-            raise FileNotFoundError(
-                f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
-            )
+        names = benchmark.names_in(folder)
         untuned = {bool(benchmark.facts(name, folder).get("untuned")) for name in names}
         if len(untuned) > 1:
             raise ValueError(

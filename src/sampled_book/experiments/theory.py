@@ -17,13 +17,7 @@ from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, RelevantSets, estimators, metric, priors
 from sampled_metrics._threads import one_thread
-from sampled_metrics._validate import (
-    FloatArray,
-    IntArray,
-    generator,
-    integer,
-    integers,
-)
+from sampled_metrics._validate import FloatArray, IntArray, generator, integer, integers
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.metrics import relevant_set

@@ -11,7 +11,6 @@ without the recommenders' source. All sources together calibrate ranges and verd
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -515,24 +514,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = arguments.ranks or benchmark.BUNDLE
     record_file = Path(track_record.__file__).with_suffix(".json").name
     output = arguments.output or (arguments.ranks or Path(track_record.__file__).parent)
-    names = arguments.data or sorted(path.stem for path in folder.glob("*.npz"))
 
     def write() -> list[Path]:
-        if not names:
-            raise FileNotFoundError(
-                f"{folder} must hold ranks that python -m {benchmark.NAME} wrote, got none"
-            )
+        names = arguments.data or benchmark.names_in(folder)
         groups = group_by_data()
         used = sorted({groups[name] for name in names if name in groups})
         priors = {} if arguments.fit_only else priors_without(used)
         for name in [] if arguments.fit_only else names:
-            start = time.process_time()
-
-            def tell(task: str, name: str = name, start: float = start) -> None:
-                print(f"{name}, {task}, {time.process_time() - start:.0f} s", flush=True)
-
             prior = priors.get(groups.get(name, ""), learned_prior.learned())
-            compute(name, ranks_of(name, folder), prior, folder / "evidence", tell)
+            ranks = ranks_of(name, folder)
+            compute(name, ranks, prior, folder / "evidence", bundle.timed(name))
         estimates, differences = (bundled(kind, folder) for kind in KINDS)
         most_times = most_times_candidates(estimates["data"].unique().tolist(), folder)
         content = stored(estimates, differences, most_times)

@@ -7,7 +7,6 @@ from itertools import product
 from math import comb
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy import special, stats
@@ -27,10 +26,8 @@ from sampled_book.claims.finding import (
     printed_pair,
 )
 from sampled_book.claims.page import LABELS, by_section, by_setting, cards
-from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS, N_NEGATIVES, law_of_counts
+from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS
 from sampled_book.data.study import Study
-from sampled_metrics import Protocol
-from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
 CLAIMS = {claim.id: claim for claim in load()}
@@ -615,24 +612,6 @@ def test_distance_in_standard_errors_leaves_out_the_rounding():
     assert printed.z(0.504, 0.01) == 0.0
     assert printed.z(0.525, 0.01) == pytest.approx(2.0)
     assert printed.z(0.6, 0.0) == float("inf")
-
-
-@pytest.mark.parametrize(
-    ("better", "ties", "error"), [(120, 2_500, 1e-7), (300, 3_100, 1e-7), (40, 1, 1e-4), (7, 0, 0)]
-)
-def test_ties_with_replacement_are_the_mean_over_the_tied_ranks(better, ties, error):
-    n = 3_500
-    pmf = law_of_counts(RankIntervals([better], [ties], [n]), replacement=True)[0]
-    ranks = np.arange(better + 1, better + ties + 2)
-    mean_pmf = Protocol(n, N_NEGATIVES).pmf(ranks).mean(axis=0)
-    assert np.abs(pmf - mean_pmf).max() <= error
-
-
-@pytest.mark.parametrize(("above", "n"), [(0, 3_500), (37, 3_500), (3_499, 3_500), (1_320, 1_400)])
-def test_the_fast_law_is_the_law(above, n):
-    fast_pmf = law_of_counts(RankIntervals([above], [0], [n]), replacement=False)[0]
-    pmf = Protocol(n, N_NEGATIVES, replacement=False).pmf(above + 1)
-    assert np.abs(fast_pmf - pmf).max() < 1e-12
 
 
 # --- the page -------------------------------------------------------------------------------------
