@@ -39,7 +39,7 @@ def test_components_of_all_degrees_add_up_to_the_mean_square():
 def test_least_bias_has_the_size_and_the_bias_of_the_components():
     protocol, c = Protocol(40, 5, replacement=False), resolution.components("ap", 40, 39)
     least = estimators.least_bias("ap", protocol)
-    bias, _ = correcting.root_mean_square(least)
+    ((bias, _),) = correcting.root_mean_squares([least])
     assert bias**2 == pytest.approx((c[6:] ** 2).sum(), rel=1e-9)
     size = (c[:6] ** 2 / resolution.visible(40, 5)).sum()
     assert (least.values**2).mean() == pytest.approx(size, rel=1e-9)  # all sampled ranks alike

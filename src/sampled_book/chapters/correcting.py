@@ -35,28 +35,14 @@ def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
     }
 
 
-def root_mean_square(estimator: Estimator) -> tuple[float, float]:
-    """Root mean square bias and standard deviation for one user, over all true ranks."""
-    (bias_and_sd,) = root_mean_squares([estimator])
-    return bias_and_sd
-
-
 def root_mean_squares(estimators: Iterable[Estimator]) -> list[tuple[float, float]]:
-    """The same of several estimators of one protocol, whose distributions are computed once."""
-    several = list(estimators)
-    protocol = several[0].protocol
-    assert isinstance(protocol.n_items, int)
-    assert all(estimator.protocol == protocol for estimator in several)
-    ranks = np.arange(1, protocol.n_items + 1)
-    bias2, variance = np.zeros(len(several)), np.zeros(len(several))
-    for part in np.array_split(ranks, len(ranks) * (protocol.n_negatives + 1) // 2**20 + 1):
-        pmf = protocol.pmf(part)
-        for i, estimator in enumerate(several):
-            mean = pmf @ estimator.values
-            bias2[i] += ((mean - estimator.metric(part, protocol.n_items)) ** 2).sum()
-            variance[i] += (pmf * (estimator.values - mean[:, np.newaxis]) ** 2).sum()
-    pairs = zip(np.sqrt(bias2 / ranks.size), np.sqrt(variance / ranks.size), strict=True)
-    return [(float(bias), float(sd)) for bias, sd in pairs]
+    """Root mean square bias and standard deviation for one user, over all true ranks."""
+    found = []
+    for estimator in estimators:
+        ranks = np.arange(1, int(np.max(estimator.protocol.n_items)) + 1)
+        squares = (estimator.bias(ranks) ** 2).mean(), estimator.variance(ranks).mean()
+        found.append((float(np.sqrt(squares[0])), float(np.sqrt(squares[1]))))
+    return found
 
 
 def errors_by_gamma(

@@ -14,7 +14,7 @@ from sampled_metrics._validate import FloatArray
 
 from ..display import figures
 from ..display.tables import Texts, scientific
-from .correcting import root_mean_square
+from .correcting import root_mean_squares
 
 
 def visible(n_items: int, n_negatives: int) -> FloatArray:
@@ -117,5 +117,5 @@ def texts(metric_or_name: Metric | str, n_items: int, n_negatives: int, replacem
     for key, size, gamma in (("low", m, 1e-4), ("more", 2 * m, 1e-2)):
         drawn = Protocol(n_items, size, replacement=replacement)
         corrected = estimators.bias_variance(parsed_metric, drawn, gamma)
-        found[f"bias_{key}"], found[f"noise_{key}"] = root_mean_square(corrected)
+        ((found[f"bias_{key}"], found[f"noise_{key}"]),) = root_mean_squares([corrected])
     return found

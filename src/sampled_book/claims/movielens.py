@@ -86,6 +86,11 @@ def _means(kind: str, n_negatives: int | None, reading: str) -> list[dict[str, f
     return every_seed(reading, mean)
 
 
+def _both(kind: str, reading: str) -> list[tuple[dict[str, float], dict[str, float]]]:
+    """Exact and expected means under a reading, for each seed of X."""
+    return list(zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True))
+
+
 def _both_readings(trial_of: Callable[[str, str], Trial], recommenders: str) -> Finding:
     """Try a claim as section 9 is printed, then under the settings that give Table 3."""
     settings = [SETTINGS[name] for name in "YZ" if name in recommenders]
@@ -138,16 +143,10 @@ def best(
 def inconsistent(reading: str, setting: str, published: str) -> Trial:
     """The metrics on which sampling changes the order of the three, for every seed of X."""
     named = set(read_list(published))
-    pairs = {
-        kind: list(
-            zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-        )
-        for kind in METRICS
-    }
     changed = {
         kind
-        for kind, seed_means in pairs.items()
-        if all(ranking(exact_) != ranking(expected) for exact_, expected in seed_means)
+        for kind in METRICS
+        if all(ranking(exact_) != ranking(expected) for exact_, expected in _both(kind, reading))
     }
     shown = ", ".join(metric(kind).label for kind in METRICS if kind in changed) or "none"
     return Trial(f"the order changes on {shown}", changed == named, setting)
@@ -173,10 +172,7 @@ def bias_differs(reading: str, setting: str, published: str, kinds: list[str]) -
     """What the bias depends on: "recommender" if those of X, Y and Z are an sd of a run apart."""
     least, texts = np.inf, []
     for kind in kinds:
-        seed_means = list(
-            zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-        )
-        gaps = np.array([[mean[n] - true[n] for n in "XYZ"] for true, mean in seed_means])
+        gaps = [[mean[n] - true[n] for n in "XYZ"] for true, mean in _both(kind, reading)]
         sd = max(sampled(n, variants(n, reading)[0], False)[kind].sd for n in "YZ")
         least = min(least, float(np.diff(np.sort(gaps, axis=1)).min() / sd))
         x, y, z = gaps[0]
@@ -230,8 +226,7 @@ def rank_distributions_differ(published: str) -> Finding:
 @_of_all_three
 def intended_quantity(reading: str, setting: str, published: str, kind: str) -> Trial:
     """Whether a sampled metric, in expectation, is what its name says: "not" if off by half."""
-    seed_means = zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-    ratios = [mean[n] / true[n] for true, mean in seed_means for n in "XYZ"]
+    ratios = [mean[n] / true[n] for true, mean in _both(kind, reading) for n in "XYZ"]
     text = f"expected {min(ratios):.1f} to {max(ratios):.1f} times the exact value"
     return Trial(text, (min(ratios) > 1.5) == (published == "not"), setting)
 

@@ -10,7 +10,7 @@ from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.stats import hypergeom
 
 from sampled_metrics import metric
 from sampled_metrics._confidence import NORMAL_QUANTILE
@@ -183,11 +183,7 @@ def _none_as_popular(data: str, n: int) -> float:
     """Mean probability that no decoy of N has as many training ratings as a test item."""
     places = study(data).sets["Popular"]
     rivals, pool = places.n_better + places.n_tied, places.n_irrelevant[:, None]
-    drawn = np.minimum(n, pool)
-    non_rivals = np.maximum(pool - rivals, drawn)
-    log_chance = gammaln(non_rivals + 1) - gammaln(non_rivals - drawn + 1)
-    log_chance -= gammaln(pool + 1) - gammaln(pool - drawn + 1)
-    return float(np.where(pool - rivals >= drawn, np.exp(log_chance), 0.0).mean())
+    return float(hypergeom.pmf(0, pool, rivals, np.minimum(n, pool)).mean())
 
 
 def no_rival(published: str, n: int, fewer: int) -> Finding:

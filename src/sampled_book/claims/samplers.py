@@ -18,6 +18,8 @@ from .finding import OWN_RUNS, Finding, judged, read_list
 DATA = ("ml-100k", "ml-1m-2998")
 #: What each way is called in a claim.
 WAYS = {"uniform": False, "popularity": True}
+#: Two numbers of negatives, or one and all items.
+Pair = tuple[int, int | None]
 
 
 @cache
@@ -37,42 +39,30 @@ def _turned(first: Standing, second: Standing) -> str:
     return ""
 
 
+def _that_turn(published: str, kinds: list[str], pairs: list[Pair], unsettled: str = "") -> Finding:
+    """The ways to draw negatives by which two numbers of them, of any pair, differ in an order."""
+    turning = {}
+    for sampler, weighted in WAYS.items():
+        for data, kind, pair in product(DATA, kinds, pairs):
+            low, high = (_stands(data, (*kinds,), n, weighted) for n in pair)
+            turned = _turned(low[kind], high[kind])
+            if turned:
+                between = "" if pair[1] is None else f" between {pair[0]} and {pair[1]}"
+                turning[sampler] = f"{turned}{between} by {metric(kind).label} on {data}"
+                break
+    verb = ":" if unsettled else " turns"
+    text = "; ".join(f"{sampler}{verb} {case}" for sampler, case in turning.items())
+    return judged(text or "no order is turned", [*turning] == read_list(published), "", unsettled)
+
+
 def inconsistent_with_all(published: str, kinds: list[str], n: int) -> Finding:
     """Ways to draw so many negatives that turn an order of all items around, in some case."""
-    turning, cases = [], []
-    for sampler, weighted in WAYS.items():
-        for data, kind in product(DATA, kinds):
-            sampled, full = (
-                _stands(data, (*kinds,), *sample_args) for sample_args in ((n, weighted), (None,))
-            )
-            pair = _turned(sampled[kind], full[kind])
-            if pair:
-                turning.append(sampler)
-                cases.append(f"{sampler} turns {pair} by {metric(kind).label} on {data}")
-                break
-    return judged("; ".join(cases) or "no order is turned", turning == read_list(published))
+    return _that_turn(published, kinds, [(n, None)])
 
 
 def inconsistent_over_sizes(published: str, kinds: list[str], sizes: list[int]) -> Finding:
     """Ways to draw negatives that order recommenders otherwise for another number of them."""
-    turning, cases = [], []
-    for sampler, weighted in WAYS.items():
-        for data, kind, (low, high) in product(DATA, kinds, combinations(sizes, 2)):
-            low_stands, high_stands = (
-                _stands(data, (*kinds,), size, weighted) for size in (low, high)
-            )
-            pair = _turned(low_stands[kind], high_stands[kind])
-            if pair:
-                turning.append(sampler)
-                cases.append(
-                    f"{sampler}: {pair} between {low} and {high} by {metric(kind).label} on {data}"
-                )
-                break
-    return judged(
-        "; ".join(cases) or "no order is turned",
-        turning == read_list(published),
-        unsettled=OWN_RUNS,
-    )
+    return _that_turn(published, kinds, [*combinations(sizes, 2)], OWN_RUNS)
 
 
 def in_order(published: str, kind: str, n: int) -> Finding:

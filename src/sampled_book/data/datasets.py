@@ -30,7 +30,6 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray, as_written, integers
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -365,9 +364,7 @@ def write_bundle(
     }
     names, seeds = np.array(list(ranks)), np.array(seed)
     written = bundle.write_arrays(folder / "ranks.npz", names=names, seed=seeds, **table)
-    lines = (f"  {json.dumps(name)}: {json.dumps(pair)}" for name, pair in counts.items())
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    return [written, put(folder / "counts.json", text.encode())]
+    return [written, bundle.write_json(folder / "counts.json", counts)]
 
 
 def _local_folder() -> Path | None:

@@ -97,16 +97,11 @@ def counts(documents: list[str], queries: list[str]) -> tuple[sp.csr_array, sp.c
     (array([[0., 2.],
            [1., 0.]]), array([[1., 0.]]))
     """
-    words = [terms(text) for text in documents]
-    index = {term: i for i, term in enumerate(sorted(set().union(*words)))}
-    matrices = []
-    for lists in (words, [terms(text) for text in queries]):
-        pairs = [(row, index[term]) for row, found in enumerate(lists) for term in found
-                 if term in index]  # fmt: skip
-        rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        shape = (len(lists), len(index))
-        matrices.append(sp.coo_array((np.ones(rows.size), (rows, columns)), shape=shape).tocsr())
-    return matrices[0], matrices[1]
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(analyzer=terms, dtype=np.float64)
+    of_documents, of_queries = counter.fit_transform(documents), counter.transform(queries)
+    return sp.csr_array(of_documents), sp.csr_array(of_queries)
 
 
 def scores(documents: sp.csr_array, queries: sp.csr_array, largest: int = 300) -> dict[str, Any]:
@@ -114,20 +109,19 @@ def scores(documents: sp.csr_array, queries: sp.csr_array, largest: int = 300) -
 
     `largest` is the number of dimensions of the largest latent semantic analysis.
     """
-    weights = tf_idf(documents)
-    asked = tf_idf(queries, documents)
-    found: dict[str, Any] = {"TF-IDF": _dense(_unit(asked) @ _unit(weights).T)}
+    from sklearn.preprocessing import normalize  # rows of length one; empty ones stay empty
+
+    asked, weights = tf_idf(queries, documents), normalize(tf_idf(documents))
+    found: dict[str, Any] = {"TF-IDF": _dense(normalize(asked) @ weights.T)}
     for k1, b in ((0.9, 0.4), (1.2, 0.75), (2.0, 0.0)):
         found[f"BM25 k1={k1} b={b}"] = _dense(queries @ bm25(documents, k1, b).T)
     found["Dirichlet"] = dirichlet(documents, queries)
     found["Jelinek-Mercer"] = _dense(queries @ jelinek_mercer(documents).T)
-    left, values, right = _svd(_unit(weights), largest)
+    left, values, right = _svd(weights, largest)
     for size in (20, 100, 300):
         k = min(size, largest)
         vectors = left[:, :k] * values[:k]
-        found[f"LSA {size}"] = (
-            _rows_of_length_one(asked @ right[:k].T) @ _rows_of_length_one(vectors).T
-        )
+        found[f"LSA {size}"] = normalize(asked @ right[:k].T) @ normalize(vectors).T
     found["RM3"] = dirichlet(documents, feedback(documents, queries, found["Dirichlet"]))
     found["Fusion"] = fuse([found["BM25 k1=0.9 b=0.4"], found["LSA 300"]])
     return found
@@ -404,18 +398,6 @@ def _shares(documents: sp.csr_array) -> FloatArray:
 def _rows(matrix: sp.csr_array) -> IntArray:
     """The row of each stored value."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-
-
-def _unit(matrix: sp.csr_array) -> sp.csr_array:
-    """Rows of length one; an empty row stays empty."""
-    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    return matrix.multiply(1 / np.where(lengths > 0, lengths, 1)[:, None]).tocsr()
-
-
-def _rows_of_length_one(rows: FloatArray) -> FloatArray:
-    """The same for dense rows."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 def _dense(matrix: Any) -> FloatArray:

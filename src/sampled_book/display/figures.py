@@ -117,13 +117,11 @@ def expected_curves(
     n_negatives: ArrayLike,
     expected: Mapping[str, ArrayLike],
     exact: Mapping[str, float],
-    flips: Iterable[tuple[int, float]] = (),
     looks: Looks | None = None,
 ) -> Axes:
     """Plot expected sampled metrics, (p,) by name, against the number of negatives, on a
     logarithmic axis (krichene2020, fig. 2). Exact values are wedges on the right edge, in the
-    colour of their curve; `flips` are (negatives, height) where two curves have just crossed:
-    circles over dotted lines. :func:`on_gaps` and :func:`beside` name curves and wedges once the
+    colour of their curve. :func:`on_gaps` and :func:`beside` name curves and wedges once the
     limits of the axes are final.
     """
     looks = looks or marks(expected)
@@ -131,9 +129,6 @@ def expected_curves(
     for name, mark in looks.items():
         edge_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
         ax.plot(1.02, exact[name], "<", color=mark["color"], ms=8, **edge_style)
-    for m, height in flips:
-        ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
-        ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
     ax.set(xscale="log", xlabel="negatives $m$")
     return ax
 

@@ -81,21 +81,11 @@ def widths(name: str, share: float, metrics: Sequence[str] = METRICS) -> pd.Data
                 columns=["estimate", "width", "holds", "drawn"],
             )
             errors = draws["estimate"] - values.mean()
-            rows.append(
-                {
-                    "name": name,
-                    "share": share,
-                    "way": way,
-                    "metric": each,
-                    "exact": values.mean(),
-                    "width": draws["width"].mean(),
-                    "covered": draws["holds"].mean(),
-                    "error": np.sqrt((errors**2).mean()),
-                    "drawn": draws["drawn"].max(),
-                    "lazy": lazy_share(name),
-                }
-            )
-    return pd.DataFrame(rows)
+            means = values.mean(), draws["width"].mean(), draws["holds"].mean()
+            error, drawn_most = np.sqrt((errors**2).mean()), draws["drawn"].max()
+            rows.append((name, share, way, each, *means, error, drawn_most, lazy_share(name)))
+    columns = ["name", "share", "way", "metric", "exact", "width", "covered", "error", "drawn"]
+    return pd.DataFrame(rows, columns=[*columns, "lazy"])
 
 
 def bundled() -> pd.DataFrame:

@@ -226,27 +226,17 @@ def intervals(name: str, share: float, metrics: Sequence[str] = METRICS) -> pd.D
     }
     is_top = found["rank"] <= 10
     complete = (found[f"better/{size}"] == found["rank"] - 1)[is_top].mean()
-    rows = []
+    has, exact = found[f"has/{size}"].mean(), [sm.metric(m)(found["rank"]).mean() for m in metrics]
+    tables = []
     for way, (frame, assumption) in ways.items():
         log = sm.read_log(frame, replacement=False)
-        table = sm.estimate(log, metrics, assumption=assumption).frame
-        for metric, row in zip(metrics, table.to_dict("records"), strict=True):
-            exact = float(sm.metric(metric)(found["rank"]).mean())
-            row = {"low": row["possible_low"], "high": row["possible_high"]}
-            rows.append(
-                {
-                    "name": name,
-                    "share": share,
-                    "way": way,
-                    "metric": metric,
-                    "exact": exact,
-                    **row,
-                    "has": found[f"has/{size}"].mean(),
-                    "complete": complete,
-                    "users": found["rank"].size,
-                }
-            )
-    return pd.DataFrame(rows)
+        ends = sm.estimate(log, metrics, assumption=assumption).frame
+        ends = ends.rename(columns={"possible_low": "low", "possible_high": "high"})
+        tables.append(ends.assign(way=way, metric=list(metrics), exact=exact))
+    table = pd.concat(tables, ignore_index=True)
+    table = table.assign(name=name, share=share, has=has, complete=complete, users=is_top.size)
+    columns = ["name", "share", "way", "metric", "exact", "low", "high", "has", "complete", "users"]
+    return table[columns]
 
 
 def table(names: Sequence[str]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
+from scipy.stats import hypergeom
 
 from sampled_metrics._validate import FloatArray, IntArray
 
@@ -106,8 +106,8 @@ def expected(runs: Runs, sizes: Sequence[int], k: int = 10) -> pd.DataFrame:
         for query, relevant in enumerate(runs.relevant):
             kept = ranks(runs, model, query, always)[:k]
             above = ranks(runs, model, query, everything)[:k] - kept
-            pmf = _hypergeometric(
-                np.arange(k), above[:, None, None], n_others, np.array(sizes)[:, None]
+            pmf = hypergeom.pmf(
+                np.arange(k), n_others, above[:, None, None], np.array(sizes)[:, None]
             )
             places = kept[:, None, None] + np.arange(k) - 1
             worth = np.where(places < k, gain[np.minimum(places, k - 1)], 0)
@@ -128,19 +128,6 @@ def design_effects(
     ])  # fmt: skip
     separate = values.var(axis=0, ddof=1).mean(axis=1) / values.shape[2]
     return np.asarray(values.mean(axis=2).var(axis=0, ddof=1) / separate)
-
-
-def _hypergeometric(x: ArrayLike, good: ArrayLike, total: int, drawn: ArrayLike) -> FloatArray:
-    """Probability that `x` of `drawn` distinct ones of `total` are among the `good`; broadcasts."""
-    x, good, drawn = (np.asarray(each, dtype=np.float64) for each in (x, good, drawn))
-    possible = (x <= good) & (x <= drawn) & (drawn - x <= total - good)
-    x = np.where(possible, x, np.maximum(0, good + drawn - total))
-
-    def log_choose(n: Any, j: Any) -> FloatArray:
-        return np.asarray(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1))
-
-    logs = log_choose(good, x) + log_choose(total - good, drawn - x)
-    return np.where(possible, np.exp(logs - log_choose(total, drawn)), 0.0)
 
 
 def fewer_queries(

@@ -12,7 +12,8 @@ from math import comb
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln, stdtrit
+from scipy.special import stdtrit
+from scipy.stats import multivariate_hypergeom
 
 from sampled_metrics import metric
 from sampled_metrics._validate import FloatArray, IntArray
@@ -148,17 +149,16 @@ def _hub_counts(queries: IntArray, hub: int, sampled: tuple[int, int]) -> IntArr
 
 def _hub_samples(queries: IntArray, n: int, m: int) -> Iterator[tuple[int, int, int, float]]:
     """Whether the hub is sampled, numbers of the queries' own documents, and the probability."""
-    own, found = queries[:, 0], []
-    for hub, i, j in product(range(2), range(own[0] + 1), range(own[1] + 1)):
-        rest = m - hub - i - j
-        if not 0 <= rest <= n - 1 - own.sum():
-            continue
-        log = _log_choose(n - 1 - int(own.sum()), rest) - _log_choose(n, m)
-        log += _log_choose(int(own[0]), i) + _log_choose(int(own[1]), j)
-        if log >= -30:  # all others together have a probability below 1e-9
-            found.append((hub, i, j, float(np.exp(log))))
-    total = sum(probability for *_, probability in found)  # 1 but for rounding and the rarest
-    return ((hub, i, j, probability / total) for hub, i, j, probability in found)
+    own = queries[:, 0]
+    drawn = np.array([*product(range(2), range(own[0] + 1), range(own[1] + 1))])
+    drawn = drawn[drawn.sum(axis=1) <= m]
+    groups = [1, *own, n - 1 - own.sum()]  # the hub, the queries' own documents, and others
+    counts = np.column_stack([drawn, m - drawn.sum(axis=1)])
+    chances = multivariate_hypergeom.pmf(counts, groups, m)
+    is_likely = chances >= 1e-13  # all others together have a probability below 1e-9
+    total = chances[is_likely].sum()  # 1 but for rounding and the rarest
+    for (hub, i, j), chance in zip(drawn[is_likely].tolist(), chances[is_likely], strict=True):
+        yield hub, i, j, float(chance / total)
 
 
 def _hub_evaluated(
@@ -183,10 +183,6 @@ def _hub_evaluated(
     by_document = np.repeat(np.array(means), counts, axis=0)
     none = np.zeros((len(by_query), len(rows)))
     return Evaluated(0.0, by_document, np.array(by_query), none, n)
-
-
-def _log_choose(n: int, k: int) -> float:
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
 def coverage_table(n: int, n_queries: int, shares: Sequence[float]) -> pd.DataFrame:

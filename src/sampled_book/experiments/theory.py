@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,14 +22,11 @@ from sampled_metrics._validate import FloatArray, IntArray, generator, integer, 
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.metrics import relevant_set
-from sampled_metrics.numerics.distributions import log_pmf
 from sampled_metrics.protocol import one_size
 from sampled_metrics.ranking.intervals import RankIntervals
 
 #: Entries of a distribution of sampled ranks that are held at once.
 _PROBABILITIES = 1 << 22
-#: Entries of a conditional distribution that are held at once.
-_BLOCK = 1 << 20
 #: Leads that add up to less than this share of all leads are level up to rounding.
 _TOLERANCE = 1e-12
 
@@ -261,9 +259,7 @@ def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
     The metric is a sum over the items. So the distribution of each item's own sampled rank is
     enough, although these ranks depend on one another.
     """
-    ordered = _checked_set(estimator.protocol, ranks)
-    terms = [estimator.expected(rank, j) for j, rank in enumerate(ordered, start=1)]
-    return float(np.sum(terms))
+    return float(_alone(estimator, ranks, "expected"))
 
 
 def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
@@ -273,24 +269,18 @@ def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
     relevant item is equally likely to be above the next better item, too. The counts therefore form
     a Markov chain, and the sum of the terms so far is carried along it.
     """
-    ordered = _checked_set(estimator.protocol, ranks)
-    rows, replacement = np.atleast_2d(estimator.values), estimator.protocol.replacement
-    before, counts, terms_before, total = 0, np.arange(1), np.zeros(1), 0.0
-    for j, rank in enumerate(ordered, start=1):
-        above, pmf = int(rank) - j, estimator.protocol.pmf(rank, j)
-        # What is rarer than this adds nothing to 16 digits, and would cost most of the time.
-        likely = np.flatnonzero(pmf > 1e-60)
-        centred = (rows[j - 1] - pmf @ rows[j - 1])[likely]
-        # Expected sum of the better items' terms, given the count above this one.
-        carried = np.empty(likely.size)
-        for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
-            count_above = likely[part, np.newaxis]
-            carried[part] = (
-                np.exp(log_pmf(counts, count_above, before, above, replacement)) @ terms_before
-            )
-        total += float(pmf[likely] @ (centred * (centred + 2.0 * carried)))
-        before, counts, terms_before = above, likely, carried + centred
-    return max(total, 0.0)
+    return float(_alone(estimator, ranks, "variance"))
+
+
+def _alone(estimator: Estimator, ranks: ArrayLike, moment: str) -> Any:
+    """A moment of one instance without ties, by :class:`sampled_metrics.RelevantSets`."""
+    protocol = estimator.protocol
+    ordered = _checked_set(protocol, ranks)[np.newaxis]
+    position = np.arange(ordered.size)[np.newaxis]
+    pool = np.array([protocol.pool])
+    sets = RelevantSets(ordered - 1 - position, 0 * position, position, pool)
+    compute = getattr(sets, moment)
+    return compute(estimator, protocol.n_negatives, replacement=protocol.replacement)[0]
 
 
 def _checked_set(protocol: Protocol, ranks: ArrayLike) -> IntArray:
