@@ -11,6 +11,7 @@ import pytest
 from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark
 from sampled_book.experiments import judged_kinds
+from sampled_book.experiments.learned_prior import group_by_data
 from sampled_book.experiments.track_record import drawn
 from sampled_metrics.designs import track_record
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -54,10 +55,17 @@ def test_kinds_are_kept_apart_and_have_the_benchmarks_users(kind):
                 np.testing.assert_array_equal(part.n_candidates, usual.n_candidates)
 
 
-def test_decide_counts_twins_by_model_and_ranges_of_rating_predictors():
+def test_decide_counts_mult_vae_twins_by_model_and_ranges_of_rating_predictors():
     text = Path(__file__).resolve().parents[2] / "book/library/decide.md"
     words = " ".join(text.read_text(encoding="utf-8").split())
     rows = judged_kinds.bundled()
+    vae = rows[(rows["kind"] == "neural") & rows["said"]].assign(wrong=lambda t: ~t["right"])
+    verdicts, ranges = (vae[vae["what"] == what] for what in ("pair", "range"))
+    groups = ranges["data"].map(group_by_data())
+    assert set(verdicts["first"]) | set(verdicts["second"]) > {"MultiVAE"} == set(ranges["first"])
+    assert f"on {ranges['data'].nunique()} data sets from {groups.nunique()} sources" in words
+    assert f"{verdicts['wrong'].sum()} of {len(verdicts)} verdicts were wrong" in words
+    assert f"{ranges['wrong'].sum()} of {len(ranges)} ranges missed" in words
     twins = rows[(rows["kind"] == "twins") & (rows["what"] == "pair")]
     said = twins[twins["said"]]
     halved = said[said["second"] == "ALS, half the factors"]
@@ -89,6 +97,21 @@ def test_the_counts_of_a_table_by_hand():
     assert (row["Ranges"], row["Hold"]) == (3, pytest.approx(2 / 3))
     assert (row["Pairs"], row["In scope"], row["Verdicts"], row["Wrong"]) == (5, 4, 2, 1)
     assert row["Right, undecided"] == pytest.approx(1 / 2)
+
+
+def test_shares_of_a_kind_are_averaged_over_sources():
+    rows = pd.DataFrame(
+        {
+            "kind": "neural", "metric": "ndcg@10", "what": "pair",
+            "said": [True, True, True, True, False, True],
+            "right": [False, True, True, True, False, True],
+            "data": ["ml-100k", "ml_latest_small", "ml-100k", "ml-100k", "ml-100k", "lastfm"],
+        }
+    )  # fmt: skip
+    (row,) = chapter.by_source(rows, "neural").to_dict("records")
+    assert (row["sources"], row["said"], row["wrong"]) == (2, 5, 1)
+    assert (row["mean"], row["of_all"]) == (0.125, 0.1)
+    assert (row["worst"], row["source"]) == (0.2, "movielens")
 
 
 def test_the_summary_averages_calibrating_sources():

@@ -1,6 +1,6 @@
 """Neural recommenders: what they learn from, when they stop, how they are ranked, what is bundled.
 
-The models themselves are tested in tests/peers, by test_sasrec.py and test_neural.py.
+The models themselves are tested in tests/peers, by test_sasrec.py and test_multvae.py.
 """
 
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_a_model_is_shown_the_last_items_in_order():
         assert size == len(tail)
 
 
-def test_training_ends_when_the_value_no_longer_rises_or_when_time_is_over():
+def test_training_ends_when_the_value_no_longer_rises():
     values = iter([0.1, 0.3, 0.2, *[0.3] * 50])
     kept = []
     facts = neural.until_no_rise(
@@ -61,9 +61,6 @@ def test_training_ends_when_the_value_no_longer_rises_or_when_time_is_over():
     rounds = 2 + 7  # the first for which 0.3 of the rounds since is more than 2
     assert (facts["epochs"], facts["best epoch"], len(kept)) == (2 * rounds, 4, 2)
     assert facts["validation ndcg@10"] == {"best": 0.3, "final": 0.3}
-    assert facts["ended by"] == "no rise"
-    facts = neural.until_no_rise(lambda: 1, lambda: 0.5, lambda: None, lambda *_: False, 0.0)
-    assert (facts["ended by"], facts["epochs"]) == ("time", 1)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ..data import sources
 from ..display import figures
 from ..display.tables import Frame
 from ..experiments import conformal, track_record
-from ..experiments.learned_prior import FAMILY_OF
+from ..experiments.learned_prior import FAMILY_OF, group_by_data
 
 #: Groups, how many, and how many times as large the new group's errors are: what is simulated.
 GROUPS, SHIFTS = (19, 32), (1.0, 2.0)
@@ -102,6 +102,26 @@ def kinds_table(rows: Frame) -> Frame:
     return pd.DataFrame(table)
 
 
+def by_source(rows: Frame, kind: str) -> Frame:
+    """Verdicts and typical ranges of one kind, from :func:`~judged_kinds.bundled`.
+
+    `wrong` counts wrong verdicts, or ranges that miss. Their shares among the verdicts or ranges
+    (`mean`), and among all pairs or evaluations (`of_all`), are averaged over sources; `worst` is
+    the largest share of all of a source, `source` its name.
+    """
+    table = []
+    own = rows[rows["kind"] == kind]
+    own = own.assign(group=own["data"].map(group_by_data()), wrong=own["said"] & ~own["right"])
+    for (what, name), part in own.groupby(["what", "metric"], sort=False):
+        of_all = part.groupby("group")["wrong"].mean()
+        of_said = part[part["said"]].groupby("group")["wrong"].mean()
+        row = {"what": what, "metric": metric(str(name)).label, "sources": len(of_all)}
+        row |= {"said": int(part["said"].sum()), "wrong": int(part["wrong"].sum())}
+        row |= {"mean": of_said.mean(), "of_all": of_all.mean()}
+        table.append(row | {"worst": of_all.max(), "source": of_all.idxmax()})
+    return pd.DataFrame(table)
+
+
 def by_family(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
     """Verdicts and ranges with and without a model that reads sequences, on sources left out.
 
@@ -162,7 +182,8 @@ def wrong_verdicts(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
 def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, FloatArray]:
     """Scores in order of arrival: one random recommender of each source, and then other kinds.
 
-    `rows` are those of :func:`~judged_kinds.bundled`, whose recommenders come one by one.
+    `rows` are those of :func:`~judged_kinds.bundled`, whose recommenders come one by one, each on
+    one random data set of a source.
     """
     estimates, differences = map(track_record.bundled, track_record.KINDS)
     estimates, _ = track_record.of_metric(estimates, differences, metric_name)
@@ -174,8 +195,10 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     streams = {"the benchmark's sources": shuffled["score"].to_numpy()}
     own = rows[(rows["what"] == "range") & (rows["metric"] == metric_name)]
     for kind, name in (("neural", "then Mult-VAE"), ("ratings", "then predictors of ratings")):
-        others = own[own["kind"] == kind].groupby(["data", "first"])["score"].mean().to_numpy()
-        streams[name] = np.concatenate([shuffled["score"], rng.permutation(others)])
+        others = own[own["kind"] == kind].groupby(["data", "first"])["score"].mean().reset_index()
+        others["group"] = others["data"].map(group_by_data())
+        others = others.iloc[rng.permutation(len(others))].drop_duplicates(["group", "first"])
+        streams[name] = np.concatenate([shuffled["score"], others["score"]])
     return streams
 
 

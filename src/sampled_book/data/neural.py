@@ -2,31 +2,26 @@
 
 ``python -m sampled_book.data.neural`` computes rank intervals of the same users, candidates and
 order as :mod:`~sampled_book.data.benchmark`; ``benchmark.ranks(name, BUNDLE)`` reads them.
-:mod:`~sampled_book.data.sasrec` is SASRec and GRU4Rec. RecBole gives Mult-VAE's layers, initial
-weights, loss and scores; the loop that trains it is ours: Adam on one thread, from one seed.
-Bundled ranks of SASRec whose `versions` name RecBole are of an earlier training by RecBole, and are
-kept because its validation NDCG@10 was higher.
+:mod:`~sampled_book.data.sasrec` is SASRec and GRU4Rec, :mod:`~sampled_book.data.multvae` is
+Mult-VAE, which reads no order. Bundled ranks of SASRec whose `versions` name RecBole are of an
+earlier training by RecBole, and are kept because its validation NDCG@10 was higher.
 
-Mult-VAE learns from all but the last two items of each user. After each round, of whole epochs and
-at least `ROUND` steps, it ranks the validation items as the benchmark's tuning does. It stops once
-NDCG@10 has not risen for `PATIENCE` rounds, or when its processor time is over; the weights of the
-best round are kept. The other recommenders learn again with the validation items; Mult-VAE does
-not. As with the others, these items belong to the user's history when the test items are ranked:
-the model is given them, and they are no candidates.
+A model learns from all but the last two items of each user, and its validation NDCG@10 says how
+long, as the benchmark's tuning ranks the validation items. As with the other recommenders, these
+items belong to the user's history when the test items are ranked: the model is given them, and they
+are no candidates.
 """
 
 from __future__ import annotations
 
-import copy
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +29,11 @@ from numpy.typing import NDArray
 from sampled_metrics._validate import IntArray
 
 from . import benchmark, bundle
-from .benchmark_recommenders import RECOMMENDERS, SEED, Entry, Scores
+from .benchmark_recommenders import RECOMMENDERS, Entry, Scores
 from .sequences import Sequences
 
 NAME = "sampled_book.data.neural"
 BUNDLE = benchmark.BUNDLE / "neural"
-#: Steps between two looks at the validation items, at least; and looks without a rise before a
-#: model stops.
-ROUND, PATIENCE = 50, 10
-#: Processor time of a model, in minutes.
-MINUTES = 5.0
 LIBRARIES = ("numpy", "scipy", "torch")
 #: Data sets in order of time: those with at most 300,000 interactions, the smaller first, then
 #: one of each other source.
@@ -53,7 +43,7 @@ DATA = (
     *("tmall_sessions", "amazon_hin", "beauty", "amazon18_instruments", "amazon_videogames"),
     *("tags_math_sx", "gowalla", "sports", "taobao", "yelp", "nowplaying"),
 )
-#: What each model is given, Mult-VAE by RecBole's names; all else is RecBole's default.
+#: What each model is given; the modules of the models say what it means.
 SETTINGS: dict[str, dict[str, float]] = {
     "SASRec": {
         "width": 64,
@@ -83,12 +73,18 @@ SETTINGS: dict[str, dict[str, float]] = {
         "last_epochs": 2,
     },
     "MultiVAE": {
-        "latent_dimension": 128,
-        "dropout_prob": 0.5,
-        "anneal_cap": 0.2,
-        "total_anneal_steps": 200_000,
+        "width": 600,
+        "latent": 200,
+        "dropout": 0.5,
+        "cap": 0.2,
+        "anneal_steps": 2_000,
+        "users": 256,
         "learning_rate": 0.001,
-        "train_batch_size": 256,
+        "full_softmax_items": 4_000,  # above, items' weights learn by sparse Adam
+        "sparse_width": 300,
+        "sparse_learning_rate": 0.003,
+        "negatives": 768,
+        "last_epochs": 2,
     },
 }
 
@@ -132,39 +128,6 @@ def latest(data: Sequences, users: IntArray, length: int) -> tuple[IntArray, Int
     return np.where(column < sizes[:, np.newaxis], items, 0), sizes
 
 
-@dataclass(frozen=True)
-class _Catalogue:
-    """What a model of RecBole asks of its data set; users are numbered from 0."""
-
-    data: Sequences
-
-    def num(self, field: str) -> int:
-        """Number of users, or of items and the one that fills rows."""
-        return self.data.n_users if field == "user_id" else self.data.n_items + 1
-
-    def history_item_matrix(self) -> tuple[Any, Any, Any]:
-        """Each user's items, their values and their number."""
-        import torch
-
-        longest = int(np.diff(self.data.starts).max())
-        items, sizes = latest(self.data, np.arange(self.data.n_users), longest)
-        history = torch.from_numpy(items)
-        return history, (history > 0).float(), torch.from_numpy(sizes)
-
-
-def _model(data: Sequences, settings: Mapping[str, float]) -> Any:
-    """Mult-VAE of RecBole with its initial weights."""
-    import torch
-    from recbole.config import Config
-    from recbole.model.general_recommender import MultiVAE
-
-    given = {**settings, "use_gpu": False, "state": "ERROR", "train_neg_sample_args": None}
-    with patch.object(sys, "argv", sys.argv[:1]):  # RecBole would read our options as its own
-        config = Config(model="MultiVAE", dataset="benchmark", config_dict=given)
-    torch.autograd.set_detect_anomaly(False)  # a module of RecBole turns this check on, for all
-    return MultiVAE(config, _Catalogue(data))
-
-
 # --- training -------------------------------------------------------------------------------------
 
 
@@ -173,24 +136,19 @@ def until_no_rise(
     value: Callable[[], float],
     keep: Callable[[], None],
     is_enough: Callable[[float, int], bool],
-    minutes: float = np.inf,
 ) -> dict[str, Any]:
     """Train in rounds, each of so many epochs as `train` says, and keep the round of the highest
     value; how the training ended. `is_enough` is asked with the highest value and the rounds since.
     """
     start = time.process_time()
     values: list[float] = []
-    epochs, ended_by = [0], ""
-    while not ended_by:
+    epochs, best = [0], 0
+    while not values or not is_enough(values[best], len(values) - 1 - best):
         epochs.append(epochs[-1] + train())
         values.append(value())
         best = int(np.argmax(values))
         if best == len(values) - 1:
             keep()
-        if is_enough(values[best], len(values) - 1 - best):
-            ended_by = "no rise"
-        elif time.process_time() - start >= 60 * minutes:
-            ended_by = "time"
     return {
         "epochs": epochs[-1],
         "best epoch": epochs[best + 1],
@@ -198,7 +156,6 @@ def until_no_rise(
             "best": round(values[best], 5),
             "final": round(values[-1], 5),
         },
-        "ended by": ended_by,
         "processor seconds": round(time.process_time() - start, 1),
     }
 
@@ -209,7 +166,7 @@ def validation(data: Sequences) -> Callable[[Callable[[Sequences], Scores]], flo
     """
     train, held_out = data.without_last(1)
     users = benchmark.tuning_users(np.arange(train.n_users))
-    entry = Entry(learn, {}, tolerance=0.0)
+    entry = Entry(_learn, {}, tolerance=0.0)
 
     def value(learned: Callable[[Sequences], Scores]) -> float:
         intervals = benchmark.place(entry, learned(train), train, held_out, users)
@@ -230,75 +187,20 @@ class Trained:
         return self.scores(users)
 
 
-def _scores(model: Any, data: Sequences) -> Scores:
-    """Scores of Mult-VAE that knows these histories."""
-    import torch
-
-    model.build_histroy_items(_Catalogue(data))
-
-    def scores(users: IntArray) -> NDArray[np.float32]:
-        with torch.no_grad():
-            values = model.eval().full_sort_predict({model.USER_ID: torch.from_numpy(users)})
-        return np.asarray(values.reshape(users.size, -1)[:, 1:].numpy())
-
-    return scores
-
-
-def _train_round(model: Any, optimizer: Any, size: int, rng: np.random.Generator) -> int:
-    """Whole epochs until `ROUND` steps are taken, each user once in each; how many they were."""
-    import torch
-
-    model.train()
-    steps, epochs, n_users = 0, 0, model.n_users
-    while steps < ROUND:
-        for rows in np.array_split(rng.permutation(n_users), -(-n_users // size)):
-            optimizer.zero_grad()
-            model.calculate_loss({model.USER_ID: torch.from_numpy(rows)}).backward()
-            optimizer.step()
-            steps += 1
-        epochs += 1
-    return epochs
-
-
-def learn(data: Sequences, **settings: float) -> Trained:
-    """Train Mult-VAE; `data` holds the validation items as each user's last."""
-    import torch
-
-    torch.set_num_threads(1)
-    torch.manual_seed(SEED)
-    train, _ = data.without_last(1)
-    model = _model(train, settings)
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings["learning_rate"])
-    size, rng = int(settings["train_batch_size"]), np.random.default_rng(SEED)
-    value = validation(data)
-    weights: dict[str, Any] = {}
-    facts = until_no_rise(
-        lambda: _train_round(model, optimizer, size, rng),
-        lambda: value(partial(_scores, model)),
-        lambda: weights.update(copy.deepcopy(model.state_dict())),
-        lambda _, rounds_since: rounds_since >= PATIENCE,
-        MINUTES,
-    )
-    model.load_state_dict(weights)
-    versions = {label: version(label) for label in ("torch", "recbole")}
-    facts["minutes at most"] = MINUTES
-    return Trained(_scores(model, data), {"training": facts, "versions": versions})
-
-
-def _learn_sequential(data: Sequences, **settings: float) -> Scores:
-    from .sasrec import learn as learn_in_order  # with PyTorch, which not all environments have
-
-    return learn_in_order(data, **settings)
+def _learn(module: str, data: Sequences, **settings: float) -> Scores:
+    """Train by a module that has PyTorch, which not all environments have."""
+    return cast("Scores", import_module(f".{module}", __package__).learn(data, **settings))
 
 
 #: Models as recommenders of the benchmark, each with one value of every setting.
 ENTRIES = {
-    name: Entry(learner, {key: (value,) for key, value in SETTINGS[name].items()}, 0.0, by_time)
-    for name, learner, by_time in (
-        ("SASRec", _learn_sequential, True),
-        ("GRU4Rec", _learn_sequential, True),
-        ("MultiVAE", learn, False),
+    name: Entry(
+        partial(_learn, "multvae" if name == "MultiVAE" else "sasrec"),
+        {setting: (value,) for setting, value in given.items()},
+        tolerance=0.0,
+        by_time=name != "MultiVAE",
     )
+    for name, given in SETTINGS.items()
 }
 
 
@@ -328,7 +230,7 @@ def below_popular(folder: Path = BUNDLE) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train neural recommenders, rank the test items and write the ranks of each as it comes.
 
-    The exit status is 2 if the data, PyTorch or RecBole cannot be had.
+    The exit status is 2 if the data or PyTorch cannot be had.
     """
     parser = bundle.parser(NAME, main.__doc__)
     parser.add_argument(

@@ -18,7 +18,7 @@ recommenders learn again with them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -138,38 +138,56 @@ def scored(model: Any, data: Sequences, users: IntArray) -> NDArray[np.float32]:
         return np.asarray((last @ model["item_vectors"].weight[1:].T).numpy())
 
 
-def _optimizers(model: Any, settings: Mapping[str, float], share: float = 1.0) -> list[Any]:
-    """Adam, and sparse Adam for the items where they are many."""
-    rate, items = share * settings["learning_rate"], model["item_vectors"]
-    if not items.sparse:
-        return [torch.optim.Adam(model.parameters(), lr=rate)]
-    others = [part for part in model.parameters() if part is not items.weight]
-    items_rate = share * settings["sparse_learning_rate"]
-    sparse = torch.optim.SparseAdam([items.weight], lr=items_rate)
-    return [torch.optim.Adam(others, lr=rate), sparse]
-
-
-def learn(data: Sequences, **settings: float) -> Trained:
-    """Train a model; `data` holds the validation items as each user's last."""
+def seeded() -> np.random.Generator:
+    """Set PyTorch to one thread and the benchmark's seed; a generator with the same seed."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # tiny numbers take many times as long
     torch.manual_seed(SEED)
-    rng = np.random.default_rng(SEED)
+    return np.random.default_rng(SEED)
+
+
+def negative_weights(data: Sequences, settings: Mapping[str, float]) -> Any:
+    """The square root of the items' users before the validation items, or None if all items count
+    in the loss.
+    """
+    if data.n_items <= settings["full_softmax_items"]:
+        return None
+    counts = np.bincount(data.without_last(1)[0].items, minlength=data.n_items)
+    return torch.from_numpy(np.sqrt(np.maximum(counts, 1)))
+
+
+def _optimizers(model: Any, settings: Mapping[str, float], share: float = 1.0) -> list[Any]:
+    """Adam, and sparse Adam for the items where they are many."""
+    layers = [layer for layer in model.modules() if getattr(layer, "sparse", False)]
+    sparse = [layer.weight for layer in layers]
+    others = [part for part in model.parameters() if all(part is not one for one in sparse)]
+    optimizers: list[Any] = [torch.optim.Adam(others, lr=share * settings["learning_rate"])]
+    if sparse:
+        items_rate = share * settings["sparse_learning_rate"]
+        optimizers.append(torch.optim.SparseAdam(sparse, lr=items_rate))
+    return optimizers
+
+
+def fit(
+    model: Any,
+    data: Sequences,
+    settings: Mapping[str, float],
+    losses: Callable[[Sequences], Iterable[Any]],
+    scored: Callable[[Any, Sequences, IntArray], NDArray[Any]],
+) -> Trained:
+    """Train a model; `data` holds the validation items as each user's last. `losses` gives those of
+    the batches of an epoch, each computed when it is asked for.
+    """
     train, _ = data.without_last(1)
-    model = network(data.n_items, settings)
-    weights = None
-    if data.n_items > settings["full_softmax_items"]:
-        counts = np.bincount(train.items, minlength=data.n_items)
-        weights = torch.from_numpy(np.sqrt(np.maximum(counts, 1)))
     value, best, steps = validation(data), {}, 0
     popular = value(RECOMMENDERS["Popular"].learn)
 
     def epoch(known: Sequences, optimizers: Sequence[Any]) -> None:
         nonlocal steps
         model.train()
-        for inputs, targets in batches(known, settings, rng):
+        for batch_loss in losses(known):
             model.zero_grad()
-            loss(model, inputs, targets, weights, int(settings["negatives"])).backward()
+            batch_loss.backward()
             for optimizer in optimizers:
                 optimizer.step()
             steps += 1
@@ -199,3 +217,15 @@ def learn(data: Sequences, **settings: float) -> Trained:
         epoch(data, optimizers)
     known_facts = {"training": facts, "versions": {"torch": version("torch")}}
     return Trained(partial(scored, model, data), known_facts)
+
+
+def learn(data: Sequences, **settings: float) -> Trained:
+    """Train SASRec or GRU4Rec; `data` holds the validation items as each user's last."""
+    rng = seeded()
+    model, weights = network(data.n_items, settings), negative_weights(data, settings)
+
+    def losses(known: Sequences) -> Iterator[Any]:
+        for inputs, targets in batches(known, settings, rng):
+            yield loss(model, inputs, targets, weights, int(settings["negatives"]))
+
+    return fit(model, data, settings, losses, scored)
