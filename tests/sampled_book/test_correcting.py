@@ -48,7 +48,8 @@ def test_least_bias_has_the_size_and_the_bias_of_the_components():
 def test_passed_shares_are_those_of_the_estimator():
     protocol, c = Protocol(40, 5, replacement=False), resolution.components("ap", 40, 39)
     passed_shares = resolution.passed(resolution.visible(40, 5), 0.05)
-    bias, _ = correcting.root_mean_square(estimators.bias_variance("ap", protocol, 0.05))
+    corrected = estimators.bias_variance("ap", protocol, 0.05)
+    ((bias, _),) = correcting.root_mean_squares([corrected])
     expected = ((1 - passed_shares) ** 2 * c[:6] ** 2).sum() + (c[6:] ** 2).sum()
     assert bias**2 == pytest.approx(expected, rel=1e-9)
 

@@ -297,39 +297,23 @@ def strictly_better(published: str, column: str) -> Finding:
     """
 
     def look(view: View, able: bool) -> Trial:
-        column_chances, plain_chances = chances(view, column), chances(view, "uncorrected")
-        comparisons = [
-            comparison
-            for comparison in column_chances
-            if not able or plain_chances[comparison] < 1 - 1e-5
-        ]
-        better = [
-            comparison
-            for comparison in comparisons
-            if column_chances[comparison] > plain_chances[comparison] + 1e-5
-        ]
-        equal = [
-            pair_name(*comparison)
-            for comparison in comparisons
-            if abs(column_chances[comparison] - plain_chances[comparison]) <= 1e-5
-        ]
-        text = (
-            f"better in {len(better)} of {len(comparisons)}, equal on {', '.join(equal) or 'none'}"
-        )
-        return Trial(
-            text, len(better) == (len(comparisons) if published == "all" else int(published))
-        )
+        corrected = chances(view, column)
+        gains = {
+            comparison: corrected[comparison] - plain
+            for comparison, plain in chances(view, "uncorrected").items()
+            if not able or plain < 1 - 1e-5
+        }
+        n_better = sum(gain > 1e-5 for gain in gains.values())
+        equal = [pair_name(*pair) for pair, gain in gains.items() if abs(gain) <= 1e-5]
+        text = f"better in {n_better} of {len(gains)}, equal on {', '.join(equal) or 'none'}"
+        return Trial(text, n_better == (len(gains) if published == "all" else int(published)))
 
     stated = try_steps(view_steps("XYZ"), lambda view: look(view, False))
     if stated.holds:
         return stated
     able = try_steps(view_steps("XYZ"), lambda view: look(view, True))
     column_counts, plain_counts = _printed_counts(column), _printed_counts("uncorrected")
-    tied = [
-        pair_name(*comparison)
-        for comparison in column_counts
-        if column_counts[comparison] == plain_counts[comparison]
-    ]
+    tied = [pair_name(*pair) for pair, n in column_counts.items() if n == plain_counts[pair]]
     note = f"Table 4 prints the same count for both on {', '.join(tied)}."
     if not able.holds:
         return stated.noted(note)
@@ -411,23 +395,22 @@ def closest(view: View, published: str, kinds: list[str]) -> Trial:
 @tried_for("XYZ")
 def places_best(view: View, published: str, kinds: list[str]) -> Trial:
     """The recommender that every correction places first on each metric, for every seed of X."""
-    cells_by_winner: dict[str, list[str]] = {}
-    for kind, column in itertools.product(kinds, study.CORRECTED):
-        for means in view.means(kind, column):
-            winner = max(means, key=lambda name: means[name])
-            cells_by_winner.setdefault(winner, []).append(f"{metric(kind).label} {column}")
-    margin = min(
+    cells = [
+        (kind, column, means)
+        for kind, column in itertools.product(kinds, study.CORRECTED)
+        for means in view.means(kind, column)
+    ]
+    winners = {max(means, key=means.__getitem__) for _, _, means in cells}
+    margin, kind, column = min(
         (
-            means[published] - max(value for rival, value in means.items() if rival != published),
+            means[published] - max(means[rival] for rival in means if rival != published),
             kind,
             column,
         )
-        for kind, column in itertools.product(kinds, study.CORRECTED)
-        for means in view.means(kind, column)
+        for kind, column, means in cells
     )
-    closest_ = f"{metric(margin[1]).label} under {margin[2]}, {margin[0]:+.3f}"
-    names = " or ".join(sorted(cells_by_winner))
-    return Trial(f"{names}; closest on {closest_}", [*cells_by_winner] == [published])
+    closest_ = f"{metric(kind).label} under {column}, {margin:+.3f}"
+    return Trial(f"{' or '.join(sorted(winners))}; closest on {closest_}", winners == {published})
 
 
 def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Finding:
@@ -471,10 +454,8 @@ def in_order_with(view: View, published: str, column: str, kind: str) -> Trial:
     A sample of fewer negatives is a part of one of 100, so its law follows from theirs. The
     expected difference is interpolated between multiples of five.
     """
-    is_below, claimed = (
-        published.startswith("less than "),
-        int(published.removeprefix("less than ")),
-    )
+    is_below = published.startswith("less than ")
+    claimed = int(published.removeprefix("less than "))
     needed = []
     differences = seed_differences(view, column, kind)
     for true, gaps in zip(view.means(kind, None), differences, strict=True):

@@ -6,7 +6,7 @@ The formulas are held against rational arithmetic and the package on all small c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -474,18 +474,19 @@ def rate(published: str, m: int, n_items: int) -> Finding:
 FIGURE_4 = (10_000, 100)  # n and m
 
 
-def _turns(values: np.ndarray) -> int:
-    """Number of turning points of a vector."""
-    steps = np.diff(values)
-    signs = np.sign(steps[np.abs(steps) > 1e-9])
-    return int((np.diff(signs) != 0).sum())
+def _turns_of(names: Iterable[str]) -> dict[str, int]:
+    """Number of turning points of the values of figure 4."""
+    turns = {}
+    for name in names:
+        steps = np.diff(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values)
+        signs = np.sign(steps[np.abs(steps) > 1e-9])
+        turns[name] = int((np.diff(signs) != 0).sum())
+    return turns
 
 
 def oscillates(published: str) -> Finding:
     """With "lower" gamma the values of figure 4 turn more often; with the constraint never."""
-    turns = {
-        name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in METHODS
-    }
+    turns = _turns_of(METHODS)
     gamma_turns = [count for name, count in turns.items() if name.startswith("BV")]
     text = listed(turns)
     direction = (
@@ -497,9 +498,7 @@ def oscillates(published: str) -> Finding:
 def in_aggregate(published: str) -> Finding:
     """Over all ranks of figure 4, the gammas that oscillate have the smaller squared bias."""
     names = [name for name in METHODS if name.startswith("BV") or name == "CLS"]
-    turns = {
-        name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in names
-    }
+    turns = _turns_of(names)
     errors = {name: float(np.sqrt((_bias(name, "ap", *FIGURE_4) ** 2).mean())) for name in names}
     calm = min(errors[name] for name in names if turns[name] == 0)
     wild = max(errors[name] for name in names if turns[name] > 0)

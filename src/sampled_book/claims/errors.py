@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -166,14 +165,10 @@ def gains_from_users(view: View, published: str, kinds: list[str], few: int) -> 
 
     By how much the root mean squared error falls from a few users like these to all 6,040.
     """
-    falls = {}
+    falls, times = {}, np.sqrt(study.N_USERS / few)
     for column in COLUMNS:
-        ratios = []
-        for true, run, _ in exact_and_run(view, kinds, column):
-            bias = run.mean - true
-            ratios.append(
-                np.hypot(bias, run.sd) / np.hypot(bias, run.sd * np.sqrt(study.N_USERS / few))
-            )
+        rows = [(run.mean - true, run.sd) for true, run, _ in exact_and_run(view, kinds, column)]
+        ratios = [np.hypot(bias, sd) / np.hypot(bias, times * sd) for bias, sd in rows]
         falls[column] = 1 - float(np.mean(ratios))
     text = listed(falls, ".1%")
     corrected = all(falls[column] > falls["uncorrected"] for column in CORRECTED)
@@ -189,17 +184,10 @@ def gains_from_users(view: View, published: str, kinds: list[str], few: int) -> 
 @tried_for("XYZ")
 def agree_on_the_wrong(view: View, published: str, kinds: list[str]) -> Trial:
     """The least number of comparisons on which nearly all uncorrected runs agree, and are wrong."""
-    kind_chances = {
-        comparison: c
-        for comparison, c in chances(view, "uncorrected").items()
-        if comparison[1] in kinds
-    }
-    wrong = [
-        pair_name(*comparison) for comparison, chance in kind_chances.items() if chance < 0.001
-    ]
-    return Trial(
-        f"{len(wrong)} of {len(kind_chances)}: {', '.join(wrong)}", len(wrong) >= int(published)
-    )
+    of_kinds = {pair: c for pair, c in chances(view, "uncorrected").items() if pair[1] in kinds}
+    wrong = [pair_name(*pair) for pair, chance in of_kinds.items() if chance < 0.001]
+    text = f"{len(wrong)} of {len(of_kinds)}: {', '.join(wrong)}"
+    return Trial(text, len(wrong) >= int(published))
 
 
 def least_bias_observed(published: str, kinds: list[str]) -> Finding:
@@ -208,18 +196,15 @@ def least_bias_observed(published: str, kinds: list[str]) -> Finding:
     The table's method of least bias is CLS; or else the one that tends to it, with the least gamma.
     """
 
-    def look(column: str) -> Callable[[View], Trial]:
-        def of(view: View) -> Trial:
-            ratios = [run.sd / plain.sd for _, run, plain in exact_and_run(view, kinds, column)]
-            text = f"{column} {min(ratios):.2g} to {max(ratios):.2g} times the uncorrected sd"
-            return Trial(text, min(ratios) > 1 and published == "high")
-
-        return of
+    def look(view: View, column: str) -> Trial:
+        ratios = [run.sd / plain.sd for _, run, plain in exact_and_run(view, kinds, column)]
+        text = f"{column} {min(ratios):.2g} to {max(ratios):.2g} times the uncorrected sd"
+        return Trial(text, min(ratios) > 1 and published == "high")
 
     return try_or_else(
-        look("CLS"),
+        lambda view: look(view, "CLS"),
         "it is seen in what tends to least bias, bias-variance with gamma = 0.001",
-        look("BV 0.001"),
+        lambda view: look(view, "BV 0.001"),
         note="Neither table has the estimator of eq. 22 itself.",
         unsettled=OWN_RUNS,
     )
@@ -233,22 +218,17 @@ def low_bias_and_variance(published: str, kinds: list[str]) -> Finding:
 
     def look(view: View, baseline: str) -> Trial:
         rows = list(exact_and_run(view, kinds, published))
-        scales = [
-            true if baseline == "exact" else abs(plain.mean - true) for true, _, plain in rows
-        ]
-        bias = [
-            abs(run.mean - true) / scale for (true, run, _), scale in zip(rows, scales, strict=True)
-        ]
-        spread = [run.sd / true for true, run, _ in rows]
-        text = (
-            f"bias {min(bias):.1%} to {max(bias):.1%} of the {baseline} value's"
-            if baseline != "exact"
-            else f"bias {min(bias):.0%} to {max(bias):.0%} of the exact value"
-        )
-        holds = max(bias) < 0.1 and max(spread) < 0.1
-        return Trial(
-            f"{text}, standard deviation up to {max(spread):.1%} of the exact value", holds
-        )
+        errors = [abs(run.mean - true) for true, run, _ in rows]
+        spread = max(run.sd / true for true, run, _ in rows)
+        if baseline == "exact":
+            bias = [error / true for error, (true, _, _) in zip(errors, rows, strict=True)]
+            text = f"bias {min(bias):.0%} to {max(bias):.0%} of the exact value"
+        else:
+            plain = [abs(plain.mean - true) for true, _, plain in rows]
+            bias = [error / scale for error, scale in zip(errors, plain, strict=True)]
+            text = f"bias {min(bias):.1%} to {max(bias):.1%} of the {baseline} value's"
+        text += f", standard deviation up to {spread:.1%} of the exact value"
+        return Trial(text, max(bias) < 0.1 and spread < 0.1)
 
     return try_or_else(
         lambda view: look(view, "exact"),
@@ -304,14 +284,19 @@ def _variances(name: str, reading: str, kind: str, column: str) -> tuple[float, 
     return square - float(pmf @ values) ** 2, float(pmf @ values**2) - square
 
 
+def _all_gaps(view: View, kinds: list[str], column: str) -> np.ndarray:
+    """Expected differences over their standard deviations, of all pairs, metrics and seeds of X."""
+    return np.array(
+        [gap for pair in PAIRS for kind in kinds for gap in pair_gaps(view, *pair, kind, column)]
+    )
+
+
 def _indicated(view: View, kinds: list[str], column: str, threshold: float) -> float:
     """How often a difference beyond so many standard deviations of a run has the right sign.
 
     The probability is averaged over pairs, metrics and seeds of X.
     """
-    gaps = np.array(
-        [gap for pair in PAIRS for kind in kinds for gap in pair_gaps(view, *pair, kind, column)]
-    )
+    gaps = _all_gaps(view, kinds, column)
     right, wrong = special.ndtr(gaps - threshold), special.ndtr(-gaps - threshold)
     return float(np.mean(right / (right + wrong)))
 
@@ -338,18 +323,12 @@ def indication(published: str, kinds: list[str], level: float) -> Finding:
     """
 
     def look(view: View, runs: str) -> Trial:
-        right_shares = {}
-        for column in BV_COLUMNS:
-            if runs == "one":
-                right_shares[column] = _indicated(view, kinds, column, level)
-                continue
-            gaps = [
-                gap
-                for pair in PAIRS
-                for kind in kinds
-                for gap in pair_gaps(view, *pair, kind, column)
-            ]
-            right_shares[column] = float(np.mean(np.array(gaps) > 0))
+        right_shares = {
+            column: _indicated(view, kinds, column, level)
+            if runs == "one"
+            else float(np.mean(_all_gaps(view, kinds, column) > 0))
+            for column in BV_COLUMNS
+        }
         text = listed(right_shares, ".1%")
         rises = all(b >= a for a, b in itertools.pairwise(right_shares.values()))
         return Trial(f"right in {text}", rises and published == "stronger")

@@ -158,19 +158,20 @@ def one_draw(published: str) -> Cases:
     for n in range(2, 31):
         for r in range(1, n + 1):
             value = evaluate(published, n=Fraction(n), r=Fraction(r))
-            negatives = [item for item in range(1, n + 1) if item != r]
-            share_above = Fraction(sum(item < r for item in negatives), len(negatives))
-            yield f"r = {r}, n = {n}", value, share_above
+            yield f"r = {r}, n = {n}", value, _share_above(n, r)
+
+
+def _share_above(n: int, r: int) -> Fraction:
+    """The share of the negatives that are above rank r, by counting."""
+    negatives = [item for item in range(1, n + 1) if item != r]
+    return Fraction(sum(item < r for item in negatives), len(negatives))
 
 
 def one_draw_at(published: str) -> Finding:
     """The probability that a draw is above the item at ranks 1 and n, as in "0, 1"."""
     claimed = [Fraction(part.strip()) for part in published.split(",")]
     for n in range(2, 21):
-        shares = []
-        for r in (1, n):
-            negatives = [j for j in range(1, n + 1) if j != r]
-            shares.append(Fraction(sum(j < r for j in negatives), len(negatives)))
+        shares = [_share_above(n, r) for r in (1, n)]
         if shares != claimed:
             text = f"{shares[0]} at rank 1 and {shares[1]} at rank {n} of {n}"
             return judged(text, False)
@@ -187,6 +188,11 @@ def _average(value_of: Callable[[int], Any], ranks: Sequence[int]) -> Any:
     """The mean of a value over these sampled ranks, computed once for those that are the same."""
     total = sum(times * value_of(rank) for rank, times in Counter(ranks).items())
     return total / Fraction(len(ranks))
+
+
+def _package(kind: str, n: int, m: int, r: int, replacement: bool = True) -> float:
+    """The package's expectation of a sampled metric."""
+    return float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r))
 
 
 def _small_cases(replacement: bool, first_rank: int = 1) -> Iterator[tuple[int, int, int]]:
@@ -241,11 +247,7 @@ def expectation(published: str, replacement: bool) -> Cases:
             average = _average(value_of, ranks)
             case = f"{kind}, n = {n}, m = {m}, r = {r}"
             yield case, value, average
-            yield (
-                case,
-                value,
-                float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r)),
-            )
+            yield case, value, _package(kind, n, m, r, replacement)
 
 
 @checked("every pair of samples")
@@ -273,11 +275,8 @@ def expectation_depends_on(published: str) -> Finding:
     moved = []
     for name in base:
         doubled = base | {name: base[name] * 2}
-        base_value, doubled_value = (
-            float(naive(metric("ap"), Protocol(sizes["n"], sizes["m"])).expected(sizes["r"]))
-            for sizes in (base, doubled)
-        )
-        if not same(base_value, doubled_value):
+        a, b = (_package("ap", each["n"], each["m"], each["r"]) for each in (base, doubled))
+        if not same(a, b):
             moved.append(name)
     return judged(", ".join(moved), set(read_list(published)) == set(moved))
 
@@ -302,11 +301,7 @@ def expected_metric(
                 average = _average(partial(exact_metric, metric(name), n_items=m + 1), ranks)
                 case = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
                 yield case, value, average
-                yield (
-                    case,
-                    value,
-                    float(naive(metric(name), Protocol(n, m, replacement=replacement)).expected(r)),
-                )
+                yield case, value, _package(name, n, m, r, replacement)
         if large:
             yield from _digits_cases(published, replacement)
 
@@ -318,7 +313,7 @@ def _how_far_off(published: str) -> str:
     """By how much a form of expected AP is off at the size of the papers' example."""
     n, m, r = 10_000, 99, 100
     value = float(evaluate(published, **_names(n, m, r, None)))
-    off = value / float(naive(metric("ap"), Protocol(n, m)).expected(r)) - 1
+    off = value / _package("ap", n, m, r) - 1
     return f"At n = 10,000, m = 99, r = 100 the formula is off by {off:+.1g} of the value."
 
 
@@ -345,11 +340,8 @@ def _digits_cases(published: str, replacement: bool) -> Cases:
             value = evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
             if abs(value / total - 1) > mp.mpf(10) ** -40:
                 yield f"n = {n}, m = {m}, r = {r}, 50 digits", value, total
-            yield (
-                f"n = {n}, m = {m}, r = {r}",
-                float(value),
-                float(naive(metric("ap"), Protocol(n, m, replacement=replacement)).expected(r)),
-            )
+            package = _package("ap", n, m, r, replacement)
+            yield f"n = {n}, m = {m}, r = {r}", float(value), package
 
 
 def constant_at_first_rank(published: str) -> Finding:
@@ -427,8 +419,7 @@ def one_negative(published: str) -> Cases:
                 for replacement in (True, False):
                     ranks = _samples(n, 1, r, replacement)
                     yield f"{kind}, n = {n}, r = {r}", value, _average(M, ranks)
-                    package = naive(metric(kind), Protocol(n, 1, replacement=replacement))
-                    yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
+                    yield f"{kind}, n = {n}, r = {r}", value, _package(kind, n, 1, r, replacement)
 
 
 def same_law_with_and_without(published: str) -> Finding:
@@ -541,6 +532,15 @@ def _weighted_law(weights: list[Fraction], m: int, r: int) -> list[Fraction]:
     return pmf
 
 
+def _recall_by_rank(n: int, m: int, k: int, replacement: bool) -> list[Fraction]:
+    """Expected sampled Recall@k at every true rank."""
+    return [sum(exact_pmf(n, m, r, replacement)[:k], Fraction(0)) for r in range(1, n + 1)]
+
+
+def _is_linear(values: list[Fraction]) -> bool:
+    return not any(a - 2 * b + c for a, b, c in zip(values, values[1:], values[2:], strict=False))
+
+
 def cdf_argument(published: str, n: int = 8) -> Finding:
     """What a cut-off metric is, as in "inconsistent", if its expectation is not linear in the rank.
 
@@ -556,11 +556,8 @@ def cdf_argument(published: str, n: int = 8) -> Finding:
         counts: dict[str, int] = {}
         for replacement, m in product((True, False), range(1, largest + 1)):
             for k in range(1, min(m + 1, n)):
-                values = [
-                    sum(exact_pmf(n, m, r, replacement)[:k], Fraction(0)) for r in range(1, n + 1)
-                ]
-                triples = zip(values, values[1:], values[2:], strict=False)
-                if any(a - 2 * b + c for a, b, c in triples):
+                values = _recall_by_rank(n, m, k, replacement)
+                if not _is_linear(values):
                     name = verdict(values, k)
                     counts[name] = counts.get(name, 0) + 1
         text = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
@@ -579,9 +576,7 @@ def cdf_linear(published: str) -> Finding:
     n, linear = 12, []
     for m in range(1, n):
         for k in range(1, m + 2):
-            values = [sum(exact_pmf(n, m, r, True)[:k]) for r in range(1, n + 1)]
-            triples = zip(values, values[1:], values[2:], strict=False)
-            if all(a - 2 * b + c == 0 for a, b, c in triples):
+            if _is_linear(_recall_by_rank(n, m, k, True)):
                 linear.append((m, k))
     small = [(m, k) for m, k in linear if m >= 2 and k <= m]
     return judge(

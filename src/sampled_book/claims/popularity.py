@@ -499,13 +499,11 @@ def advantage_among(
 ) -> Case:
     """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
     sign = {"decreases": 1, "increases": -1}[published]
-    rises = [
-        float(kind_curves.fraction(name)[kind_curves.index_of(n)] - kind_curves.fraction(name)[-1])
-        for kind in kinds
-        for kind_curves in [curves(data, kind, definition)]
-        for name in FILTERS
-        for n in sizes
-    ]
+    rises = []
+    for kind, name in product(kinds, FILTERS):
+        kind_curves = curves(data, kind, definition)
+        fraction = kind_curves.fraction(name)
+        rises += [float(fraction[kind_curves.index_of(n)] - fraction[-1]) for n in sizes]
     shown = f"their fraction of Popular's value is {min(rises):+.3f} to {max(rises):+.3f}"
     return min(sign * r for r in rises) > 0, shown
 
@@ -657,16 +655,10 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
     def trial(relative: bool, setting: str) -> Trial:
         def case(data: str) -> Case:
             kind_curves = curves(data, kind)
-            gaps = [
-                (kind_curves.behind(name)[kind_curves.index_of(n)] - kind_curves.behind(name)[-1])
-                if not relative
-                else (
-                    kind_curves.fraction(name)[-1]
-                    - kind_curves.fraction(name)[kind_curves.index_of(n)]
-                )
-                for name in RATED
-                for n in sizes
-            ]
+            gaps = []
+            for name in RATED:
+                lead = -kind_curves.fraction(name) if relative else kind_curves.behind(name)
+                gaps += [lead[kind_curves.index_of(n)] - lead[-1] for n in sizes]
             holds = min(gaps) > 0 if claims_more else max(gaps) <= 0
             return holds, f"{min(gaps):+.3f} to {max(gaps):+.3f}"
 

@@ -233,12 +233,13 @@ def movielens(
 
 
 def first_ratings() -> pd.DataFrame:
-    """Ratings of the first users of MovieLens 1M, `TIMED_USERS` of them or more:
-    ``ml-1m-first-2999-users/ratings.dat`` in the local folder, else the whole release.
+    """Ratings of the first `TIMED_USERS` users of MovieLens 1M, from
+    ``ml-1m-first-2999-users/ratings.dat`` in the local folder, else from the whole release.
     """
     folder = _local_folder()
     part = folder / "ml-1m-first-2999-users" / "ratings.dat" if folder else None
-    return movielens("1m", part if part is not None and part.exists() else None)
+    ratings = movielens("1m", part if part is not None and part.exists() else None)
+    return ratings[ratings["user"] <= TIMED_USERS]
 
 
 def several_at_last_timestamp(ratings: pd.DataFrame) -> pd.Series:
@@ -254,11 +255,9 @@ def _last_items(ratings: pd.DataFrame) -> pd.DataFrame:
 
 def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, tuple[int, int]]:
     """Count the facts of :func:`bundled_counts` from the data; ratings are those of the first 2,998
-    users of MovieLens 1M or more, by default from :func:`first_ratings`.
+    users of MovieLens 1M, by default from :func:`first_ratings`.
     """
-    if ratings is None:
-        ratings = first_ratings()
-    ratings = ratings[ratings["user"] <= TIMED_USERS]
+    ratings = first_ratings() if ratings is None else ratings
     several = several_at_last_timestamp(ratings)
     last = _last_items(ratings)
     last = last[last["user"].map(several)]

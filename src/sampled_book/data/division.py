@@ -79,10 +79,8 @@ def split(
             f"{n_sets} sets, got {len(eligible):,}"
         )
     parts = np.array_split(eligible[:n_users], n_sets)
-    users, part = (
-        np.concatenate(parts),
-        np.repeat(np.arange(n_sets), [len(members) for members in parts]),
-    )
+    users = np.concatenate(parts)
+    part = np.repeat(np.arange(n_sets), [len(members) for members in parts])
     first = np.concatenate(([0], np.cumsum(counts)))
     rows = np.array([first[u] + rng.choice(counts[u], n_test, replace=False) for u in users])
     part_of_rating = np.full(len(numbered), -1)

@@ -58,15 +58,10 @@ FIXED = {"seed": SEED, "iterations": 60, "factors": 64}
 Entries = Mapping[str, tuple[Entry, Mapping[str, Any]]]
 
 
-def _first_users() -> pd.DataFrame:
-    ratings = datasets.first_ratings()
-    return ratings[ratings["user"] <= datasets.TIMED_USERS]
-
-
 #: Name of each data set with ratings, and what reads it.
 RATED: dict[str, Callable[[], pd.DataFrame]] = {
     "ml-100k": partial(datasets.movielens, "100k"),
-    "ml-1m-2998": _first_users,
+    "ml-1m-2998": datasets.first_ratings,
 }
 
 

@@ -94,15 +94,11 @@ def place(
     better, tied, weight_better, weight_tied = (np.empty_like(items) for _ in range(4))
     float_weights = np.asarray(popularity, dtype=np.float64)
     for column, item_level in enumerate(test_levels.T):
-        is_above, is_level = (
-            (levels < item_level[:, None]) & ~is_rated,
-            (levels == item_level[:, None]) & ~is_rated,
-        )
+        is_above = (levels < item_level[:, None]) & ~is_rated
+        is_level = (levels == item_level[:, None]) & ~is_rated
         better[:, column], tied[:, column] = is_above.sum(axis=1), is_level.sum(axis=1)
-        weight_better[:, column], weight_tied[:, column] = (
-            is_above @ float_weights,
-            is_level @ float_weights,
-        )
+        weight_better[:, column] = is_above @ float_weights
+        weight_tied[:, column] = is_level @ float_weights
     return WeighedSets(
         n_better=better,
         n_tied=tied,
@@ -215,10 +211,8 @@ def decoy_grid(most: int, size: int = 40) -> IntArray:
 def _mean_and_error(values: FloatArray) -> list[float]:
     """Mean over users and its standard error, those without a value being left out."""
     valid_values = values[~np.isnan(values)]
-    return [
-        float(valid_values.mean()),
-        float(valid_values.std(ddof=1) / np.sqrt(valid_values.size)),
-    ]
+    error = valid_values.std(ddof=1) / np.sqrt(valid_values.size)
+    return [float(valid_values.mean()), float(error)]
 
 
 def _software_curves(places: Mapping[str, WeighedSets], gains: FloatArray) -> dict[str, Any]:
@@ -508,8 +502,7 @@ BUNDLED = ("ml-100k", "ml-1m-2998")
 
 def _ratings(data: str) -> pd.DataFrame:
     if data == "ml-1m-2998":
-        ratings = datasets.first_ratings()
-        return ratings[ratings["user"] <= datasets.TIMED_USERS]
+        return datasets.first_ratings()
     return datasets.movielens(data.removeprefix("ml-"))  # type: ignore[arg-type]
 
 

@@ -100,7 +100,7 @@ def count_lists() -> dict[str, Any]:
     popularity = (training + held_out).sum(axis=0)
     popularity_rank = np.empty(n_items, dtype=np.int64)
     popularity_rank[np.argsort(-popularity, kind="stable")] = np.arange(1, n_items + 1)
-    several = datasets.several_at_last_timestamp(ratings[ratings["user"] <= datasets.TIMED_USERS])
+    several = datasets.several_at_last_timestamp(ratings)
     single = several.index[~several].to_numpy() - 1
     facts: dict[str, Any] = {"items": n_items, "own": int(training.nnz), "single": int(single.size)}
     for name in LISTS:

@@ -36,10 +36,8 @@ def among_popular(shares: pd.DataFrame, metric_name: str, n_negatives: int) -> d
     :func:`~sampled_book.data.benchmark.shares_above`.
     """
     # A catalogue so large that a share of it is a rank to six digits.
-    protocol, worth = (
-        Protocol(10**7 + 1, n_negatives, replacement=True),
-        _worth(metric_name, n_negatives),
-    )
+    protocol = Protocol(10**7 + 1, n_negatives, replacement=True)
+    worth = _worth(metric_name, n_negatives)
     reports = {}
     for name, part in shares.groupby("recommender", sort=False):
         pmf = protocol.pmf(np.rint(part["share"].to_numpy() * 10**7).astype(np.int64) + 1)
@@ -118,9 +116,8 @@ def effects(
         for i, metric_name in enumerate(metrics):
             parsed_metric = metric(metric_name)
             exact = intervals.evaluate(parsed_metric)
-            deep = Metric(
-                parsed_metric.base, max(1, round((parsed_metric.k or 1) * items / n_negatives))
-            )
+            depth = max(1, round((parsed_metric.k or 1) * items / n_negatives))
+            deep = Metric(parsed_metric.base, depth)
             of_users = sampled[:, i], exact, intervals.evaluate(deep), first[:, i], last[:, i]
             rows.append((metric_name, name, *(values.mean() for values in of_users)))
     columns = ["metric", "recommender", "sampled", "exact", "deep", "first", "last"]

@@ -184,27 +184,20 @@ def compared(
         parsed = metric(name)
         logarithms, covariance = fit.logarithms(parsed)
         errors = np.sqrt(np.diag(covariance))
-        for (recommender, above), log_estimate, error in zip(
-            better.items(), logarithms, errors, strict=True
-        ):
+        rows = zip(better.items(), np.exp(logarithms), errors, strict=True)
+        for (recommender, above), estimate, error in rows:
             exact = float(ranks[recommender].evaluate(name).mean())
             first = float((above == 0).mean())
-            estimates.append((name, recommender, exact, np.exp(log_estimate), error, first))
+            estimates.append((name, recommender, exact, estimate, error, first))
         for i, j in combinations(range(len(better)), 2):
             variance = errors[i] ** 2 + errors[j] ** 2 - 2.0 * covariance[i, j]
-            differences.append(
-                (
-                    name,
-                    *(list(better)[k] for k in (i, j)),
-                    np.sqrt(variance),
-                    alike[i, j],
-                )
-            )
+            pair = list(better)[i], list(better)[j]
+            differences.append((name, *pair, np.sqrt(variance), alike[i, j]))
+    columns = ["metric", "recommender", "exact", "estimate", "error", "first"]
+    pair_columns = ["metric", "first", "second", "error", "likeness"]
     return (
-        pd.DataFrame(
-            estimates, columns=["metric", "recommender", "exact", "estimate", "error", "first"]
-        ),
-        pd.DataFrame(differences, columns=["metric", "first", "second", "error", "likeness"]),
+        pd.DataFrame(estimates, columns=columns),
+        pd.DataFrame(differences, columns=pair_columns),
     )
 
 
