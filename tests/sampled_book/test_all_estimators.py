@@ -159,3 +159,15 @@ def test_errors_count_small_values_as_three_users():
     expected = np.log([1.0, 0.3, 0.6, 0.6])
     assert (off, square) == pytest.approx((expected.mean(), (expected**2).mean()))
     assert right == pytest.approx(3 / 5)
+
+
+def test_decide_says_how_many_pairs_the_default_puts_in_the_wrong_order():
+    rows = all_estimators.bundled()
+    rows = rows[(rows["n_negatives"] == 100) & (rows["metric"] == "recall@10")]
+    by_data = rows.groupby(["estimator", "group", "data"])["right"].mean()
+    wrong = 1 - by_data.groupby(["estimator", "group"]).mean().groupby("estimator").mean()
+    decide = benchmark.BUNDLE.parents[3] / "book/library/decide.md"
+    assert (
+        f"{wrong['learned prior']:.0%} of the pairs on Recall@10 are in the wrong order, and "
+        f"{wrong['reported']:.0%} as reported"
+    ) in " ".join(decide.read_text(encoding="utf-8").split())

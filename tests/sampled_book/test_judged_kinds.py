@@ -72,9 +72,9 @@ def test_decide_counts_mult_vae_twins_by_model_and_ranges_of_rating_predictors()
     rest = said.drop(halved.index)
     assert halved["right"].all()
     assert (~rest["right"]).sum() == 2
-    assert f"In {len(twins)} comparisons" in words
-    assert f"{len(said)} got a verdict. Of {len(halved)} on ALS" in words
-    assert f"of the other {len(rest)} two were" in words
+    assert f"{len(twins)} times. Only {len(said)} got a verdict" in words
+    assert f"{len(halved)} of them on ALS with half its factors, all right" in words
+    assert f"Of the other {len(rest)} two were wrong" in words
     ratings = rows[(rows["kind"] == "ratings") & (rows["what"] == "range") & rows["said"]]
     assert f"{(~ratings['right']).sum()} of {len(ratings)} typical ranges" in words
     assert (

@@ -209,24 +209,35 @@ def test_a_folder_with_few_sources_gives_no_theorem(tmp_path, capsys):
 def test_the_page_states_the_shares_that_are_counted(left_out):
     text = (ROOT / "book/library/decide.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| (\d+) \| (\w+@10) \| ([^|]+) \| (\d+)% \| (\d+) of ([\d,]+) \|$", text, flags=re.M
+        r"^\| (\d+) \| (\w+@10) \| (\d+)% \| ([\d.]+)% \| (\d+) of ([\d,]+) \|$", text, flags=re.M
     )
     assert len(rows) == 4
     by_theorem = evidence.bundled("verdicts")
     shares = by_theorem["right"].notna().groupby([by_theorem["metric"], by_theorem["m"]]).mean()
-    for m, label, share, decided, wrong, verdicts in rows:
-        counted = shares[label.lower(), int(m)]
-        assert share == ("under 1%" if 0 < counted < 0.01 else f"{counted:.0%}")
+    assert 0 < shares["recall@10", 100] < 0.01
+    assert (
+        "under 1% of them on Recall@10, and "
+        f"{shares['ndcg@10', 100]:.0%} on NDCG@10; with 500 negatives "
+        f"{shares['recall@10', 500]:.0%} and {shares['ndcg@10', 500]:.0%}."
+    ) in " ".join(text.split())
+    for m, label, decided, wrong_share, wrong, verdicts in rows:
         is_row = (left_out["metric"] == label.lower()) & (left_out["n_negatives"] == int(m))
         part = left_out[is_row]
         assert round(100 * part["called"].mean()) == int(decided)
+        assert f"{part['wrong'].mean() / part['called'].mean():.1%}" == f"{wrong_share}%"
         assert part["verdicts"].sum() == int(verdicts.replace(",", ""))
         assert part["wrong_verdicts"].sum() == int(wrong)
     assert set(by_theorem.groupby(["metric", "m", "draw"]).size()) == {311}
     assert "311 pairs" in text
     right = by_theorem["right"].dropna()
-    assert f"All {right.size} verdicts by a theorem were right" in text
+    assert f"All {right.size} verdicts by a theorem were right" in " ".join(text.split())
     assert right.all()
+    ndcg = left_out[left_out["metric"] == "ndcg@10"]
+    worst = ndcg.groupby("n_negatives")["holds"].min()
+    assert (
+        f"{worst[100]:.0%} of the ranges of NDCG@10 held with 100 negatives, {worst[50]:.0%} with "
+        f"50, and {worst[20]:.0%} with 20"
+    ) in " ".join(text.split())
 
 
 def test_pages_that_quote_the_benchmark_quote_the_present_one():
