@@ -59,7 +59,7 @@ def test_the_scope_that_the_library_states_is_that_of_the_evaluations(tables):
 
 
 def test_evaluations_are_drawn_again_as_they_are_kept(tables):
-    (prior,) = evaluations.priors_without(["movielens"]).values()
+    ((_, prior),) = evaluations.priors_without(["movielens"])
     drawn = next(evaluations.logs("ml-100k", evaluations.ranks_of("ml-100k"), 50, 1, prior))
     keys = [*evaluations.LOG, "metric"]
     columns = ["exact", "estimate", "error", "first"]
@@ -90,7 +90,7 @@ def test_ranks_in_a_part_of_the_catalogue_are_hypergeometric():
 
 def test_the_prior_of_a_source_is_learned_from_the_others():
     """Learned without MovieLens, it is the one that the library keeps for its own log."""
-    (prior,) = evaluations.priors_without(["movielens"]).values()
+    ((_, prior),) = evaluations.priors_without(["movielens"])
     kept = learned_prior.learned("movielens")
     for anew, stored in zip(prior[:3], kept[:3], strict=True):
         np.testing.assert_allclose(anew, stored, rtol=2e-5, atol=1e-9)

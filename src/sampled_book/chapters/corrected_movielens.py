@@ -13,6 +13,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
 from ..display.tables import Frame, Texts
+from ..experiments.theory import moments
 from .correcting import Makers
 
 
@@ -31,23 +32,14 @@ def one_evaluation(
     """
     parsed_metrics = [metric(name) for name in metrics]
     keys = [(parsed_metric.label, column) for parsed_metric in parsed_metrics for column in makers]
-    vectors = np.array(
-        [
-            make(parsed_metric, protocol).values
-            for parsed_metric in parsed_metrics
-            for make in makers.values()
-        ]
-    ).T
+    vectors = [make(each, protocol).values for each in parsed_metrics for make in makers.values()]
+    ranks = list(intervals.values())
+    found = moments(ranks, np.column_stack(vectors), protocol.n_negatives, False)
+    sds = np.sqrt(found.within / ranks[0].n_better.size)
     rows = {}
-    for name, rank_intervals in intervals.items():
-        pmf = rank_intervals.sampled_pmf(protocol.n_negatives)
-        mean = pmf @ vectors
-        sd = np.sqrt((pmf @ vectors**2 - mean**2).clip(0).sum(axis=0)) / len(pmf)
-        exact = {
-            parsed_metric.label: float(rank_intervals.evaluate(parsed_metric, "mean").mean())
-            for parsed_metric in parsed_metrics
-        }
-        for (label, column), *values in zip(keys, mean.mean(axis=0), sd, strict=True):
+    for (name, own), mean, sd in zip(intervals.items(), found.mean, sds, strict=True):
+        exact = {each.label: float(own.evaluate(each).mean()) for each in parsed_metrics}
+        for (label, column), *values in zip(keys, mean, sd, strict=True):
             rows[label, column, name] = (exact[label], *values)
     frame = pd.DataFrame(rows, index=["exact", "mean", "sd"]).T
     frame.index.names = ["Metric", "Column", "Of"]

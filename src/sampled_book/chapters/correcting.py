@@ -145,14 +145,9 @@ def plot_correction(corrections: Mapping[str, Estimator], labels: Mapping[str, s
     # Each name stands where its curve is farthest from the next one: over the curve's own point.
     for (name, values), place in zip(expected.items(), (3, 100, 12), strict=False):
         i = int(np.searchsorted(grid, place))
-        ax.annotate(
-            labels.get(name, name),
-            (grid[i], values[i]),
-            (8, 4),
-            textcoords="offset points",
-            color=figures.marks([name])[name]["color"],
-            fontsize=12,
-        )
+        colour = figures.marks([name])[name]["color"]
+        point = (grid[i], values[i])
+        figures.note(ax, labels.get(name, name), point, (8, 4), color=colour, fontsize=12)
     ax.set(xscale="log", xlabel="true rank", ylabel=f"expected {first.metric.label}")
     return figure
 
@@ -178,8 +173,7 @@ def plot_gammas(errors: Frame) -> Figure:
     figure, ax = figures.panels(height=3.8)
     figures.errors_by_gamma(ax, shown.index, drawn, at_rule, looks)
     for name, values in drawn.items():
-        place = (shown.index[0], values[0])
-        ax.annotate(name, place, (2, 6), textcoords="offset points", color=looks[name]["color"])
+        figures.note(ax, name, (shown.index[0], values[0]), (2, 6), color=looks[name]["color"])
     ticks = [1, 3, 10, 30, 100]
     ax.set_yticks(ticks, ticks)
     ax.minorticks_off()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -192,20 +193,11 @@ def losses_table(
     ['random', '100', 0.0]
     """
     parsed_metrics = [metric(name) for name in metrics]
-    rows = [
-        (
-            placement,
-            f"{n:,}",
-            *(
-                decoys.loss(
-                    decoys.pmf(n, goodness), decoys.perfect(parsed_metric, n, n_test, placement)
-                )
-                for parsed_metric in parsed_metrics
-            ),
-        )
-        for placement in decoys.PLACEMENTS
-        for n in sizes
-    ]
+    rows = []
+    for placement, n in product(decoys.PLACEMENTS, sizes):
+        pmf = decoys.pmf(n, goodness)
+        values = [decoys.perfect(each, n, n_test, placement) for each in parsed_metrics]
+        rows.append((placement, f"{n:,}", *(decoys.loss(pmf, value) for value in values)))
     labels = [parsed_metric.label for parsed_metric in parsed_metrics]
     return pd.DataFrame(rows, columns=["Good decoys", "m", *labels])
 
@@ -244,10 +236,7 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
     for data in benchmark.DATA:
         ranks: Mapping[str, RankIntervals] = benchmark.ranks(data)
         values = {
-            recommender: [
-                float(decoys.uncounted(intervals, parsed_metric, g).mean())
-                for g in (0.0, *goodness)
-            ]
+            recommender: [without_good(intervals, name, g) for g in (0.0, *goodness)]
             for recommender, intervals in ranks.items()
         }
         frame = pd.DataFrame.from_dict(values, orient="index", columns=columns)

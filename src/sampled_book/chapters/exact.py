@@ -14,11 +14,7 @@ from ..display.tables import Frame, Texts
 from ..experiments import complete_data
 
 #: The recommenders whose reported values are plotted, and their short names.
-SHOWN = {
-    "taste, noise 0.5": "best",
-    "popularity": "popular",
-    "item cosine": "item cosine",
-}
+SHOWN = {"taste, noise 0.5": "best", "popularity": "popular", "item cosine": "item cosine"}
 #: Where each set-up's name stands: negatives, and the side of the curve.
 _PLACES = {
     complete_data.AT_RANDOM: (50, "right", "above"),
@@ -73,17 +69,10 @@ def _name(
     ax: Axes, name: str, at: tuple[float, float], colour: str, side: str, height: str
 ) -> None:
     """Write a curve's name beside the point `at`, to its right or left, above or below it."""
-    ax.annotate(
-        name,
-        at,
-        (8 if side == "right" else -5, 4 if height == "above" else -5),
-        textcoords="offset points",
-        ha="left" if side == "right" else "right",
-        va="bottom" if height == "above" else "top",
-        color=colour,
-        fontsize=10,
-        fontweight="bold",
-    )
+    x, alignment = (8, "left") if side == "right" else (-5, "right")
+    y, vertical = (4, "bottom") if height == "above" else (-5, "top")
+    style = {"color": colour, "fontsize": 10, "fontweight": "bold"}
+    figures.note(ax, name, at, (x, y), ha=alignment, va=vertical, **style)
 
 
 def orders_table(orders: Mapping[str, Frame]) -> Frame:

@@ -18,6 +18,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..display import figures
 from ..display.tables import Frame, Texts
+from ..experiments.theory import of_users
 
 #: The recommenders of krichene2020, table 1: ranks of the one relevant item among 10,000.
 TOY = {
@@ -66,17 +67,11 @@ def course(
     orders = order_by_negatives(ranks, parsed_metric, protocol)
     grid = np.geomspace(1, orders.n_negatives, points).astype(int).tolist()
     sizes = {*grid, orders.n_negatives, *orders.flips, *(m - 1 for m in orders.flips)}
-    expected = pd.DataFrame(
-        {
-            m: {
-                name: float(
-                    naive(parsed_metric, replace(protocol, n_negatives=m)).expected(r).mean()
-                )
-                for name, r in ranks.items()
-            }
-            for m in sorted(sizes)
-        }
-    ).T
+    rows = {}
+    for m in sorted(sizes):
+        reported = naive(parsed_metric, replace(protocol, n_negatives=m))
+        rows[m] = {name: float(reported.expected(r).mean()) for name, r in ranks.items()}
+    expected = pd.DataFrame(rows).T
     exact = {name: float(parsed_metric(r, protocol.n_items).mean()) for name, r in ranks.items()}
     crossings = []
     for m in orders.flips:
@@ -136,18 +131,16 @@ def plot_smallest() -> Figure:
         styles.items(), (sampled.expected(ranks), exact(ranks)), strict=True
     ):
         left.plot(ranks, values, linestyle=line, marker=marker, color=colour)
-        side = 1 if label != "exact" else -1
-        left.annotate(label, (2, values[1]), (6, 8 * side), textcoords="offset points",
-                      color=colour, va="bottom" if side == 1 else "top",
-                      ha="left" if side == 1 else "right")  # fmt: skip
+        y, va, ha = (8, "bottom", "left") if label != "exact" else (-8, "top", "right")
+        figures.note(left, label, (2, values[1]), (6, y), color=colour, va=va, ha=ha)
     left.set(xticks=ranks, xlabel="true rank", ylabel="AP", ylim=(0.25, 1.05), xlim=(0.8, 3.2))
     for (name, own), face in zip(SMALLEST.items(), ("black", "white"), strict=True):
         ends = np.array([exact(own).mean(), sampled.expected(own).mean()])
         right.plot([0, 1], ends, marker="o", color="black", markerfacecolor=face)
         for x, end, alignment in ((0, ends[0], "right"), (1, ends[1], "left")):
             shift = 4 if (x == 1) == (name == "Steady") else -4  # the two orders differ
-            right.annotate(f"{name} {end:.2f}", (x, end), (8 if x else -8, shift), ha=alignment,
-                           va="center", textcoords="offset points")  # fmt: skip
+            offset, style = (8 if x else -8, shift), {"ha": alignment, "va": "center"}
+            figures.note(right, f"{name} {end:.2f}", (x, end), offset, **style)
     right.set(xticks=[0, 1], xticklabels=["exact", "one negative"], xlim=(-0.7, 1.7))
     right.spines["left"].set_visible(False)
     right.tick_params(axis="y", length=0)
@@ -186,12 +179,8 @@ def averaged(intervals: RankIntervals, metric_or_name: Metric | str, n_negatives
     )
     expected, is_tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
     if is_tied.any():
-        counts = (
-            intervals.n_better[is_tied],
-            intervals.n_tied[is_tied],
-            intervals.n_candidates[is_tied],
-        )
-        expected[is_tied] = RankIntervals(*counts).sampled_pmf(n_negatives) @ estimator.values
+        tied = of_users(intervals, is_tied)
+        expected[is_tied] = tied.sampled_pmf(n_negatives) @ estimator.values
     return float(expected.mean())
 
 
@@ -207,14 +196,8 @@ def film_orders(
     """
     rows = []
     for parsed_metric in map(metric, metrics):
-        exact = {
-            name: float(recommender.evaluate(parsed_metric).mean())
-            for name, recommender in intervals.items()
-        }
-        sampled = {
-            name: averaged(recommender, parsed_metric, n_negatives)
-            for name, recommender in intervals.items()
-        }
+        exact = {name: float(r.evaluate(parsed_metric).mean()) for name, r in intervals.items()}
+        sampled = {name: averaged(r, parsed_metric, n_negatives) for name, r in intervals.items()}
         orders = [
             " > ".join(
                 f"{name}\N{NO-BREAK SPACE}{100 * value:.1f}"

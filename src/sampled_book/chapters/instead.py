@@ -56,14 +56,8 @@ def seconds(bench: Bench) -> pd.DataFrame:
     rows = []
     for name, path in bench.where.items():
         facts = benchmark.facts(name, path)
-        spent = [
-            seconds_by_stage["processor seconds"]
-            for seconds_by_stage in facts["recommenders"].values()
-        ]
-        training = sum(
-            seconds_by_stage["tuning"] + seconds_by_stage["training"] for seconds_by_stage in spent
-        )
-        ranking = sum(seconds_by_stage["ranking"] for seconds_by_stage in spent)
+        spent = pd.DataFrame([r["processor seconds"] for r in facts["recommenders"].values()]).sum()
+        training, ranking = spent["tuning"] + spent["training"], spent["ranking"]
         sizes = facts["users"], facts["items"]
         times = bench.candidates[name] / 101
         rows.append((name, *sizes, training, ranking, ranking / training, times))

@@ -40,18 +40,15 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
             parsed_metric.base, ((parsed_metric.k or 0) + 1, (8, 66), "left")
         )
         height = float(parsed_metric(rank, n_items))
-        ax.annotate(
-            parsed_metric.label, (rank, height), offset, textcoords="offset points", ha=alignment
-        )
+        figures.note(ax, parsed_metric.label, (rank, height), offset, ha=alignment)
     for depth, (name, mark) in enumerate(figures.greys(ranks).items(), 1):
         item_ranks, counts = np.unique(ranks[name], return_counts=True)
         height = -0.1 * depth
-        style = {"textcoords": "offset points", "va": "center"}
         line = np.full(item_ranks.size, height)
         ax.plot(item_ranks, line, mark["marker"], color=mark["color"], ms=7, mfc="none")
-        ax.annotate(name, (item_ranks[0], height), (-9, 0), ha="right", **style)
-        for rank in item_ranks[counts > 1]:
-            ax.annotate(f"{counts[item_ranks == rank][0]} users", (rank, height), (7, 0), **style)
+        figures.note(ax, name, (item_ranks[0], height), (-9, 0), ha="right", va="center")
+        for rank, count in zip(item_ranks[counts > 1], counts[counts > 1], strict=True):
+            figures.note(ax, f"{count} users", (rank, height), (7, 0), va="center")
     ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="value of the item")
     ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
     return figure

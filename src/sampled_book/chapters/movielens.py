@@ -29,30 +29,17 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
     n, parsed_metrics = intervals.n_candidates, [metric(name) for name in metrics]
     protocol = Protocol(n, n_negatives, replacement=False)
     pmf = intervals.sampled_pmf(n_negatives)
+    reported = [naive(parsed_metric, protocol) for parsed_metric in parsed_metrics]
+    policies: list[RankTies | Literal["mean"]] = ["optimistic", "random", "mean", "pessimistic"]
     rows = {}
-    policies: tuple[RankTies | Literal["mean"], ...] = (
-        "optimistic",
-        "random",
-        "mean",
-        "pessimistic",
-    )
     for policy in policies:
-        exact = [
-            intervals.evaluate(parsed_metric, policy, seed).mean()
-            for parsed_metric in parsed_metrics
-        ]
+        rows[policy, "exact"] = [intervals.evaluate(m, policy, seed).mean() for m in parsed_metrics]
         if policy == "mean":
-            sampled = [
-                (pmf @ naive(parsed_metric, protocol).values).mean()
-                for parsed_metric in parsed_metrics
-            ]
+            sampled = [(pmf @ estimator.values).mean() for estimator in reported]
         else:
             ranks = intervals.ranks(policy, seed)
-            sampled = [
-                naive(parsed_metric, protocol).expected(ranks).mean()
-                for parsed_metric in parsed_metrics
-            ]
-        rows[policy, "exact"], rows[policy, "sampled"] = exact, sampled
+            sampled = [estimator.expected(ranks).mean() for estimator in reported]
+        rows[policy, "sampled"] = sampled
     labels = [parsed_metric.label for parsed_metric in parsed_metrics]
     percents = 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
         pd.MultiIndex.from_tuples(rows), axis=0
@@ -161,8 +148,7 @@ def plot_courses(courses: Mapping[str, Course], n_negatives: int) -> Figure:
             ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5, zorder=5)
         if shown.crossings:
             last, height = max(shown.crossings)
-            ax.annotate(f"{last:,}", (last, height), (7, 0), textcoords="offset points",
-                        ha="left", va="center", fontsize=10)  # fmt: skip
+            figures.note(ax, f"{last:,}", (last, height), (7, 0), va="center", fontsize=10)
         edge = {"transform": ax.get_yaxis_transform(), "clip_on": False, "markersize": 8}
         for name, mark in figures.marks(shown.exact).items():
             ax.plot(1.02, shown.exact[name], "<", color=mark["color"], **edge)

@@ -30,12 +30,12 @@ def plot_coverage(coverage: Frame) -> Figure:
            xlim=(0, 1), ylim=(0, 1.03))  # fmt: skip
     near = int(np.argmin(np.abs(share - 0.3)))
     first = coverage.iloc[0]
-    ax.annotate("no hub", (share.iloc[near], coverage["none"].iloc[near]), (0, -16),
-                textcoords="offset points", fontsize=11)  # fmt: skip
-    ax.annotate("hub", (share.iloc[near], coverage["hub"].iloc[near]), (8, -12),
-                textcoords="offset points", fontsize=11)  # fmt: skip
-    ax.annotate("hub, library", (first["share"], first["range_hub"]), (46, -88),
-                textcoords="offset points", fontsize=11)  # fmt: skip
-    ax.annotate("95%", (1.0, 0.95), (4, -4), textcoords="offset points", fontsize=11,
-                annotation_clip=False)  # fmt: skip
+    names = {
+        "no hub": ((share.iloc[near], coverage["none"].iloc[near]), (0, -16)),
+        "hub": ((share.iloc[near], coverage["hub"].iloc[near]), (8, -12)),
+        "hub, library": ((first["share"], first["range_hub"]), (46, -88)),
+        "95%": ((1.0, 0.95), (4, -4)),
+    }
+    for name, (point, offset) in names.items():
+        figures.note(ax, name, point, offset, fontsize=11, annotation_clip=False)
     return figure

@@ -57,14 +57,11 @@ def summed_probability(first: FloatArray, second: FloatArray, values: FloatArray
 
 def published_table_4() -> Frame:
     """Table 4 of krichene2020: how many of 100 evaluations are in the exact order, by pair."""
-    return pd.Series(
-        {
-            (f"{args['first']}, {args['second']}", metric(args["kind"]).label, args["column"]): int(
-                text
-            )
-            for text, args in published_cells("runs_in_order")
-        }
-    )
+    counts = {}
+    for text, args in published_cells("runs_in_order"):
+        pair = f"{args['first']}, {args['second']}"
+        counts[pair, metric(args["kind"]).label, args["column"]] = int(text)
+    return pd.Series(counts)
 
 
 def as_grid(values: Frame, columns: Iterable[str]) -> Frame:

@@ -93,8 +93,7 @@ def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, metric_name: str)
             value = exact[name, metric(metric_name).name]
             ax.plot([value] * 2, [top - 0.8, bottom], color=mark["color"], linewidth=2.5)
             text, anchor = f"exact: {name} {value:.3f}", (value, top - 0.75)
-            ax.annotate(text, anchor, (5, 0), textcoords="offset points", color=mark["color"],
-                        ha="left", **beside)  # fmt: skip
+            figures.note(ax, text, anchor, (5, 0), color=mark["color"], **beside)
         reported = float(next(iter(frames.values())).loc[name, "reported"])
         if reported > right_end:
             text = f"reported: {reported:.3f} →"

@@ -390,8 +390,6 @@ def run(
         known_facts = provenance["recommenders"].get(recommender, {})
         if known_facts.get("grid") != grid:
             intervals[recommender], known_facts, part = compute(entry, data)
-        elif recommender not in shares and data.n_ranked is None:  # the ranks are there
-            part = compute(entry, data, known_facts["settings"])[2]
         else:
             continue
         tell(f"{name}, {recommender}: {known_facts}")

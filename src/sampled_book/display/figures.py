@@ -203,6 +203,13 @@ def on_gaps(
     return ax
 
 
+def note(
+    ax: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> None:
+    """Write a text at an offset, in typographic points, from a point of the axes."""
+    ax.annotate(text, point, offset, textcoords="offset points", **style)
+
+
 def by_negatives(
     ax: Axes, x: ArrayLike, sampled: Mapping[int, ArrayLike], exact: ArrayLike
 ) -> Axes:
@@ -287,16 +294,8 @@ def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> 
     for i, (name, mark) in enumerate(marks(ranks).items()):
         height = np.bincount(np.searchsorted(last, ranks[name]), minlength=places.size)
         shift = (i - (len(ranks) - 1) / 2) * width
-        ax.bar(
-            places + shift,
-            height,
-            width,
-            label=name,
-            color=mark["color"],
-            edgecolor="white",
-            hatch=next(hatches),
-            linewidth=0.5,
-        )
+        style = {"color": mark["color"], "edgecolor": "white", "linewidth": 0.5}
+        ax.bar(places + shift, height, width, label=name, hatch=next(hatches), **style)
     first = np.append(1, last + 1)
     names = [f"{a:,}–{b:,}" if a < b else f"{b:,}" for a, b in zip(first, last, strict=False)]
     ax.set_xticks(places, [*names, f"{first[-1]:,}+"], rotation=45, ha="right")
@@ -376,8 +375,8 @@ def clean_region(
         ax.plot(size, goodness, "x", color="black", ms=9, mew=2.5)
         # The curves fall to the right: text above them goes to that side, else to the left.
         side = 1 if goodness > np.interp(size, np.asarray(n_decoys), last) else -1
-        ax.annotate(text, (size, goodness), (9 * side, -4), textcoords="offset points",
-                    ha="left" if side == 1 else "right", fontsize=11)  # fmt: skip
+        alignment = "left" if side == 1 else "right"
+        note(ax, text, (size, goodness), (9 * side, -4), ha=alignment, fontsize=11)
     ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
     ax.legend(loc="lower left")
     return ax

@@ -100,20 +100,12 @@ def fitted(
     log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
     frame = estimate(log, [name], estimator=PRIOR, identification=False).frame
     reach = stats.t.ppf(0.975, frame["users"] - 1) * frame["standard_error"]
-    rows: Any = pd.DataFrame(
-        {
-            "value": frame["estimate"],
-            "low": frame["estimate"] - reach,
-            "high": frame["estimate"] + reach,
-        }
-    ).set_index(frame["recommender"])
-    estimates: dict[str, dict[str, list[Any]]] = {
-        recommender: {
-            "value": [round(float(end), 12) for end in rows.loc[recommender]],
-            "ahead": [],
-        }
-        for recommender in sampled
-    }
+    estimates: dict[str, dict[str, list[Any]]] = {}
+    for recommender, value, half in zip(
+        frame["recommender"], frame["estimate"], reach, strict=True
+    ):
+        ends = [round(float(end), 12) for end in (value, value - half, value + half)]
+        estimates[recommender] = {"value": ends, "ahead": []}
     judged: Any = compare(log, name, estimator=PRIOR, assumption=None).frame
     pair_rows = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
     for first, second, difference, error in pair_rows:
@@ -159,13 +151,10 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
             for key, sample, size in (("log", counts, None), ("million", shares, 1e6)):
                 end_pair = None
                 with suppress(IncompatibleError):
-                    identified = interval(
-                        sample, protocol, parsed_metric, users=size, assumption=assumption
-                    )
-                    end_pair = [
-                        _printed_ranges.down(identified.low, 5),
-                        _printed_ranges.up(identified.high, 5),
-                    ]
+                    options: Any = {"users": size, "assumption": assumption}
+                    identified = interval(sample, protocol, parsed_metric, **options)
+                    low, high = identified.low, identified.high
+                    end_pair = [_printed_ranges.down(low, 5), _printed_ranges.up(high, 5)]
                 ends[key].append(end_pair)
         contents[recommender] = {
             "exact": round(float(parsed_metric(true, protocol.n_items).mean()), 5),

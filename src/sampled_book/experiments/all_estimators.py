@@ -29,7 +29,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle
 from . import left_out
-from .learned_prior import bundled_counts, exact_counts, group_by_data, learn
+from .learned_prior import exact_counts, group_by_data, priors_without
 from .left_out import Drawn, by_source, counts_of, different_pairs, drawn, logarithm
 
 NAME, FILE = "sampled_book.experiments.all_estimators", "all_estimators.csv.gz"
@@ -247,13 +247,10 @@ def _errors(values: FloatArray, exact: FloatArray, n_users: int) -> tuple[float,
 
 def compute(tell: Any = print) -> pd.DataFrame:
     """:func:`judged` of all data sets, the oracle by priors learned without their sources."""
-    counts, groups, tables = bundled_counts(), group_by_data(), []
-    for group in sorted({*groups.values()}):
-        rest = {name: part for name, part in counts.items() if groups[name] != group}
-        prior = learn(rest, groups)
-        tables += [
-            judged(n, benchmark.ranks(n), prior) for n in sorted(counts.keys() - rest.keys())
-        ]
+    groups, tables = group_by_data(), []
+    for group, prior in priors_without(sorted({*groups.values()})):
+        names = [name for name in benchmark.names_in() if groups[name] == group]
+        tables += [judged(name, benchmark.ranks(name), prior) for name in names]
         tell(group)
     return pd.concat(tables)
 

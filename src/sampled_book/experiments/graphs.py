@@ -30,6 +30,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import pykeen
 
 from ..data import benchmark, bundle, datasets
+from .theory import of_users
 
 BUNDLE = datasets.BUNDLE / "graphs"
 SEED = 12
@@ -193,8 +194,7 @@ def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray
     expectations = np.empty(n_drawn.size)
     for m in np.unique(n_drawn).tolist():
         has_m = n_drawn == m
-        columns = (places.n_better, places.n_tied, places.n_candidates)
-        pmf = RankIntervals(*(column[has_m] for column in columns)).sampled_pmf(m)
+        pmf = of_users(places, has_m).sampled_pmf(m)
         expectations[has_m] = pmf @ parsed_metric.vector(m + 1)
     return expectations
 

@@ -8,7 +8,7 @@ the covariances. ``python -m sampled_book.experiments.learned_prior`` computes i
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,14 @@ def group_by_data() -> dict[str, str]:
 def bundled_counts() -> dict[str, Counts]:
     """The exact ranks of the benchmark's data sets, in cells."""
     return {name: exact_counts(ranks_of(name)) for name in benchmark.names_in()}
+
+
+def priors_without(groups: Iterable[str]) -> Iterator[tuple[str, Prior]]:
+    """Each source, with the prior learned from all other sources of the benchmark."""
+    counts, group_of = bundled_counts(), group_by_data()
+    for group in groups:
+        rest = {name: part for name, part in counts.items() if group_of[name] != group}
+        yield group, learn(rest, group_of)
 
 
 def ranks_of(name: str, folder: Path = benchmark.BUNDLE) -> dict[str, RankIntervals]:

@@ -24,8 +24,9 @@ from sampled_metrics.learned_prior import Counts, Prior
 from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle
-from .learned_prior import bundled_counts, group_by_data, learn
+from .learned_prior import group_by_data, priors_without
 from .protocols import FLOOR
+from .theory import of_users
 
 NAME = "sampled_book.experiments.left_out"
 #: What is judged: numbers of negatives, of users (0: all), and metrics.
@@ -102,10 +103,7 @@ def drawn(name: str, ranks: Mapping[str, RankIntervals]) -> Iterator[Drawn]:
             continue
         rng = np.random.default_rng([crc32(name.encode()), m, n_users, int(replacement)])
         users = np.sort(rng.permutation(sizes.size)[: n_users or sizes.size])
-        chosen = {
-            key: RankIntervals(part.n_better[users], part.n_tied[users], sizes[users])
-            for key, part in parts.items()
-        }
+        chosen = {key: of_users(part, users) for key, part in parts.items()}
         better = dict(zip(chosen, sampled_above(chosen, m, replacement, rng), strict=True))
         yield Drawn(m, n_users == 0, replacement, chosen, better, sizes[users])
 
@@ -164,12 +162,10 @@ def logarithm(values: Any, n_users: Any) -> Any:
 
 def compute(tell: Any = print) -> dict[str, pd.DataFrame]:
     """The tables of :func:`judged` for all data sets, by priors learned without their sources."""
-    counts, groups = bundled_counts(), group_by_data()
     tables: dict[str, list[pd.DataFrame]] = {kind: [] for kind in FILES}
-    for group in sorted({*groups.values()}):
-        rest = {name: part for name, part in counts.items() if groups[name] != group}
-        prior = learn(rest, groups)
-        for name in counts.keys() - rest.keys():
+    groups = group_by_data()
+    for group, prior in priors_without(sorted({*groups.values()})):
+        for name in [name for name in benchmark.names_in() if groups[name] == group]:
             for kind, table in zip(tables, judged(name, benchmark.ranks(name), prior), strict=True):
                 tables[kind].append(table)
         tell(group)

@@ -109,13 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     def write() -> list[object]:
-        names = sources.table()["name"]
-        tables = [
-            counted(benchmark.ranks(name), reversals.SIZES).assign(data=name)
-            for name in sorted(names)
-        ]
-        table = pd.concat(tables)
-        table = table[["data", *(key for key in table.columns if key != "data")]]
+        names = sorted(sources.table()["name"])
+        tables = {name: counted(benchmark.ranks(name), reversals.SIZES) for name in names}
+        table = pd.concat(tables, names=["data"]).reset_index("data")
         return [bundle.write_table((arguments.output or FILE.parent) / FILE.name, table, 5)]
 
     return bundle.run(write)

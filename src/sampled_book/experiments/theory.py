@@ -36,6 +36,11 @@ _TOLERANCE = 1e-12
 HANDFUL = 5
 
 
+def of_users(ranks: RankIntervals, users: Any) -> RankIntervals:
+    """The rank intervals of some users: their positions, or a mask."""
+    return RankIntervals(ranks.n_better[users], ranks.n_tied[users], ranks.n_candidates[users])
+
+
 def users_behind(first: ArrayLike, second: ArrayLike) -> int:
     """The smallest number of users whose removal would undo the order of two recommenders, given
     each user's metric under both; 0 if the means are equal.
@@ -416,10 +421,7 @@ def moments(
         second_moments = np.zeros(vectors.shape[1])
         for start in range(0, users, step):
             part = slice(start, start + step)
-            part_intervals = RankIntervals(
-                intervals.n_better[part], intervals.n_tied[part], intervals.n_candidates[part]
-            )
-            pmf = part_intervals.sampled_pmf(n_negatives, replacement)
+            pmf = of_users(intervals, part).sampled_pmf(n_negatives, replacement)
             expected[row, part] = pmf @ vectors
             second_moments += (pmf @ vectors**2).sum(axis=0)
         squares[row] = second_moments / users

@@ -31,7 +31,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..data import benchmark, bundle, sources
 from .conformal import fewest_groups, quantile_over_groups, threshold_over_groups
-from .learned_prior import FAMILY_OF, NEURAL, bundled_counts, group_by_data, learn, ranks_of
+from .learned_prior import FAMILY_OF, NEURAL, group_by_data, priors_without, ranks_of
 from .left_out import counts_of, sampled_above
 from .protocols import FLOOR
 
@@ -243,17 +243,6 @@ def weights_of(table: pd.DataFrame) -> FloatArray:
     in_set = table.groupby("data")["data"].transform("size")
     in_group = table.groupby("group")["data"].transform("nunique")
     return np.asarray(1.0 / in_set / in_group)
-
-
-def priors_without(groups: Sequence[str]) -> dict[str, Prior]:
-    """For each source the prior learned from all other sources of the benchmark."""
-    counts, group_of = bundled_counts(), group_by_data()
-    return {
-        group: learn(
-            {name: part for name, part in counts.items() if group_of[name] != group}, group_of
-        )
-        for group in groups
-    }
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -512,7 +501,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = arguments.data or benchmark.names_in(folder)
         groups = group_by_data()
         used = sorted({groups[name] for name in names if name in groups})
-        priors = {} if arguments.fit_only else priors_without(used)
+        priors = {} if arguments.fit_only else dict(priors_without(used))
         for name in [] if arguments.fit_only else names:
             prior = priors.get(groups.get(name, ""), learned_prior.learned())
             ranks = ranks_of(name, folder)
