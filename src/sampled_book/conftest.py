@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import matplotlib.pyplot as plt
 import pytest
 
-# Needs PyTorch; tests/peers/test_sasrec.py tests it.
-collect_ignore = [] if find_spec("torch") else ["data/sasrec.py"]
+# They need PyTorch, and are tested in tests/peers.
+collect_ignore = [] if find_spec("torch") else ["data/multvae.py", "data/sasrec.py"]
 
 
 @pytest.fixture(autouse=True)
