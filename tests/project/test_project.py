@@ -171,7 +171,7 @@ def test_no_circle_of_files():
 
 
 #: Code lines, without docstrings, comments and blank lines: what is added is taken from elsewhere.
-BUDGET = {"src/sampled_metrics": 16_265, "src/sampled_book": 13_140, "tests": 21_000,
+BUDGET = {"src/sampled_metrics": 16_265, "src/sampled_book": 13_000, "tests": 21_000,
           "benchmarks": 900}  # fmt: skip
 
 

@@ -26,10 +26,7 @@ KEYS = ["data", "metric", "m"]
 
 def _recall(by_recommender: Mapping[str, RankIntervals]) -> dict[str, float]:
     """Exact Recall@10 of each recommender."""
-    return {
-        recommender: float(intervals.evaluate("recall@10").mean())
-        for recommender, intervals in by_recommender.items()
-    }
+    return {name: float(r.evaluate("recall@10").mean()) for name, r in by_recommender.items()}
 
 
 def data_table(ranks: Ranks, facts: Facts) -> Frame:
@@ -128,12 +125,8 @@ def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
     """What the text says of verdicts, of ranges, and of recommenders that rise with the rank."""
     decided = verdicts[verdicts["right"].notna()]
     wrong = int((~decided["right"].astype(bool)).sum())
-    all_shapes = pd.concat(
-        [
-            evidence.shapes(by_recommender, 100).assign(data=name)
-            for name, by_recommender in ranks.items()
-        ]
-    )
+    shapes = [evidence.shapes(part, 100).assign(data=name) for name, part in ranks.items()]
+    all_shapes = pd.concat(shapes)
     recommender_shapes = all_shapes[all_shapes["recommender"] != evidence.FLOOR]
     rising = recommender_shapes[recommender_shapes["rise"] > 2]
     names = [f"{row.recommender} on {row.data}" for row in rising.itertuples()]

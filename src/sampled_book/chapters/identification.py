@@ -45,11 +45,8 @@ def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, In
         for name, values in lines.items()
     }
     figure, ax = figures.panels(1, 1, height=1 + 0.23 * height)
-    figures.intervals(
-        ax,
-        drawn,
-        *({name: (ends.low, ends.high) for name, ends in intervals.items()} for intervals in bars),
-    )
+    shown = [{name: (ends.low, ends.high) for name, ends in part.items()} for part in bars]
+    figures.intervals(ax, drawn, *shown)
     return figure
 
 

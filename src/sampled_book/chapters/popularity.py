@@ -128,10 +128,8 @@ def texts(bench: instead.Bench, parts: Frame, wrong: Frame) -> Texts:
         "wrong_drawn": int(wrong["By popularity"].sum()),
     }
     for key, values in (("near", sampled), ("all", exact)):
-        counted |= {
-            f"{key}_low": (float(values.min()), ".0%"),
-            f"{key}_high": (float(values.max()), ".0%"),
-        }
+        counted[f"{key}_low"] = (float(values.min()), ".0%")
+        counted[f"{key}_high"] = (float(values.max()), ".0%")
     return counted
 
 

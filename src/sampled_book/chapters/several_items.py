@@ -110,12 +110,8 @@ def within_variance(recall: Estimator, instance: IntArray) -> float:
     """
     metric: Metric = recall.metric
     k, protocol, size = metric.k or 0, recall.protocol, len(instance)
-    p_within = np.array(
-        [
-            protocol.pmf(r, j)[: k - j + 1].sum() if j <= k else 0.0
-            for j, r in enumerate(instance, start=1)
-        ]
-    )
+    places = enumerate(instance, start=1)
+    p_within = np.array([protocol.pmf(r, j)[: max(k - j + 1, 0)].sum() for j, r in places])
     pairs = (2 * np.arange(1, size + 1) - 1) @ p_within  # of each pair the deeper one counts
     return float(pairs / size**2 - (p_within.sum() / size) ** 2)
 

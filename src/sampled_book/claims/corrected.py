@@ -243,22 +243,17 @@ def exceptions(published: str, column: str, level: float) -> Finding:
         return len(below) == int(published) if published.isdigit() else below == [published]
 
     def look(view: View) -> Trial:
-        chance_by_name = {
-            pair_name(*comparison): chance for comparison, chance in chances(view, column).items()
-        }
+        chance_by_name = {pair_name(*pair): c for pair, c in chances(view, column).items()}
         below = [name for name, chance in chance_by_name.items() if chance <= level]
         lowest = sorted(chance_by_name, key=lambda name: chance_by_name[name])[:2]
         text = "lowest " + ", ".join(f"{name} {chance_by_name[name]:.2%}" for name in lowest)
         if not published.isdigit() and published not in lowest:
             text += f"; {published} {chance_by_name[published]:.2%}"
-        return Trial(
-            f"{len(below)} of {len(chance_by_name)} at {level:.0%} or less; {text}", right(below)
-        )
+        count = f"{len(below)} of {len(chance_by_name)}"
+        return Trial(f"{count} at {level:.0%} or less; {text}", right(below))
 
     finding = try_steps(view_steps("XYZ"), look)
-    printed = {
-        pair_name(*comparison): count for comparison, count in _printed_counts(column).items()
-    }
+    printed = {pair_name(*pair): count for pair, count in _printed_counts(column).items()}
     low = {name: count for name, count in printed.items() if count <= 100 * level}
     if right([*low]):
         return finding
@@ -283,10 +278,8 @@ def more_effective(view: View, published: str) -> Trial:
     first_chance, second_chance = (
         np.mean([*chances(view, column).values()]) for column in (first, second)
     )
-    return Trial(
-        f"{first} {first_chance:.1%}, {second} {second_chance:.1%}",
-        bool(first_chance > second_chance),
-    )
+    text = f"{first} {first_chance:.1%}, {second} {second_chance:.1%}"
+    return Trial(text, bool(first_chance > second_chance))
 
 
 def strictly_better(published: str, column: str) -> Finding:
@@ -328,11 +321,9 @@ def mistakes_resolved(view: View, published: str) -> Trial:
     A comparison is wrong if the right order has a probability below a half; "most" are more than
     half of them.
     """
-    wrong = [
-        comparison for comparison, chance in chances(view, "uncorrected").items() if chance < 0.5
-    ]
+    wrong = [pair for pair, chance in chances(view, "uncorrected").items() if chance < 0.5]
     mended = {
-        column: sum(chances(view, column)[comparison] > 0.5 for comparison in wrong)
+        column: sum(chances(view, column)[pair] > 0.5 for pair in wrong)
         for column in study.CORRECTED
     }
     text = listed(mended)
@@ -479,12 +470,8 @@ def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
         if not view.each_n:
             n_items, pmfs = [study.mean_catalogue()], pmfs.sum(axis=0, keepdims=True)
         values = [[study.corrected(column, kind, n, m).values for n in n_items] for m in sizes]
-        return np.array(
-            [
-                (pmfs @ thinned_pmf(m) * vectors).sum()
-                for m, vectors in zip(sizes, values, strict=True)
-            ]
-        )
+        pairs = zip(sizes, values, strict=True)
+        return np.array([(pmfs @ thinned_pmf(m) * vectors).sum() for m, vectors in pairs])
 
     y_means = means("Y", view.reading)
     return np.array([means("X", seed) - y_means for seed in study.variants("X", view.reading)])

@@ -43,10 +43,7 @@ def sharpest_at_the_top(published: str) -> Finding:
     vectors = {kind: metric(kind).vector(N_ITEMS) for kind in METRICS}
     first = {kind: vector[0] / vector[1] for kind, vector in vectors.items()}
     with np.errstate(divide="ignore", invalid="ignore"):
-        anywhere = {
-            kind: float(np.nanmax((vector[:-1] / vector[1:])[:100]))
-            for kind, vector in vectors.items()
-        }
+        anywhere = {k: float(np.nanmax((v[:-1] / v[1:])[:100])) for k, v in vectors.items()}
     shown = by_metric(first, ".3g")
     cut = max(anywhere, key=lambda kind: anywhere[kind])
     last_ranks = {kind: np.argmax(vectors[kind] == 0) for kind in METRICS}
@@ -96,14 +93,12 @@ def smooth(published: str, m: int) -> Finding:
 def unchanged_by_sampling(published: str, sizes: list[int]) -> Finding:
     """The metrics, of AUC, AP, NDCG and Recall@10, whose expectation no sample size changes."""
     ranks = np.unique(np.geomspace(1, N_ITEMS, 60).astype(int))
-    unchanged = [
-        kind
-        for kind in METRICS
-        if all(
-            np.allclose(_expected(kind, m, ranks), metric(kind)(ranks, N_ITEMS), rtol=1e-12, atol=0)
-            for m in sizes
-        )
-    ]
+
+    def is_unchanged(kind: str, m: int) -> bool:
+        exact = metric(kind)(ranks, N_ITEMS)
+        return np.allclose(_expected(kind, m, ranks), exact, rtol=1e-12, atol=0)
+
+    unchanged = [kind for kind in METRICS if all(is_unchanged(kind, m) for m in sizes)]
     shown = ", ".join(metric(kind).label for kind in unchanged)
     return judged(f"only {shown} is unchanged at every m tried", unchanged == [published])
 
@@ -167,10 +162,8 @@ def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
     """The variance of the average over D independent instances is one instance's over D."""
     protocol = Protocol(N_ITEMS, m)
     estimator = naive(metric(kind), protocol)
-    single = float(estimator.variance(100))
-    rng = np.random.default_rng(0)
-    draws = estimator(protocol.draw(np.full(25, 100), rng, (4_000, 25))).mean(axis=1)
-    ratio = single / float(draws.var(ddof=1))
+    draws = estimator(protocol.draw(np.full(25, 100), 0, (4_000, 25))).mean(axis=1)
+    ratio = float(estimator.variance(100)) / float(draws.var(ddof=1))
     # The standard error of the ratio is about sqrt(2 / 4000).
     return judged(
         f"25 instances: variance {ratio:.1f} times smaller",

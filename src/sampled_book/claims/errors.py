@@ -77,20 +77,16 @@ def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
     """
 
     def look(view: View, relative: bool) -> Trial:
-        ratios: dict[str, list[float]] = {}
-        for column in CORRECTED:
-            ratios[column] = [
+        least = {
+            column: min(
                 run.sd / plain.sd / (run.mean / plain.mean if relative else 1.0)
                 for _, run, plain in exact_and_run(view, kinds, column)
-            ]
-        higher = all(min(column_ratios) > 1 for column_ratios in ratios.values())
-        text = listed(
-            {column: min(column_ratios) for column, column_ratios in ratios.items()}, ".2g"
-        )
+            )
+            for column in CORRECTED
+        }
+        higher = min(least.values()) > 1 and published == "higher variance"
         measure = "relative standard deviation" if relative else "standard deviation"
-        return Trial(
-            f"smallest ratio of {measure}: {text}", higher and published == "higher variance"
-        )
+        return Trial(f"smallest ratio of {measure}: {listed(least, '.2g')}", higher)
 
     return try_or_else(
         lambda view: look(view, False),
@@ -102,12 +98,8 @@ def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
 @tried_for("XYZ")
 def bias_by_gamma(view: View, published: str, kinds: list[str]) -> Trial:
     """How the distance from the exact value changes as gamma is lowered, for X, Y and Z."""
-    errors = np.array(
-        [
-            [abs(run.mean - true) for true, run, _ in exact_and_run(view, kinds, c)]
-            for c in BV_COLUMNS
-        ]
-    )
+    rows = [exact_and_run(view, kinds, column) for column in BV_COLUMNS]
+    errors = np.array([[abs(run.mean - true) for true, run, _ in row] for row in rows])
     text = listed(dict(zip(BV_COLUMNS, errors.mean(axis=1), strict=True)), ".2f")
     falls = bool((np.diff(errors, axis=0) < 0).all())
     return Trial(f"mean distance in points: {text}", falls and published == "lower")
@@ -134,20 +126,17 @@ def monotone_not_needed(published: str, kinds: list[str], column: str, m: int) -
         for kind in kinds:
             n = study.mean_catalogue()
             free = estimators.least_bias(metric(kind), Protocol(n, m))
-            pmf = study.moments("Y", view.reading, view.replacement).first.sum(
-                axis=0
-            ) @ thinned_pmf(m)
+            of_groups = study.moments("Y", view.reading, view.replacement).first
+            pmf = of_groups.sum(axis=0) @ thinned_pmf(m)
             deviations.append(float(np.sqrt(pmf @ (free.values - pmf @ free.values) ** 2)))
         sd = 100 * min(deviations) / np.sqrt(study.N_USERS)
         text = f"with {m} negatives the average of Y by least bias has a sd of {sd:.2g} points"
         return Trial(text, sd < 1 and published == "not essential")
 
     def of_column(view: View) -> Trial:
+        n = study.mean_catalogue()
         rises, falls = (
-            [
-                np.diff(study.corrected(method, kind, study.mean_catalogue()).values)
-                for kind in kinds
-            ]
+            [np.diff(study.corrected(method, kind, n).values) for kind in kinds]
             for method in (column, "BV 1")
         )
         errors = [_run_errors(view, kinds, method).mean() for method in (column, "BV 1")]
@@ -305,14 +294,9 @@ def _indicated(view: View, kinds: list[str], column: str, threshold: float) -> f
 def stronger_indication(view: View, published: str, kinds: list[str], level: float) -> Trial:
     """The corrections whose differences, once found, are right more often than uncorrected ones."""
     columns = CORRECTED if published == "all" else tuple(published.split(", "))
-    right_shares = {
-        column: _indicated(view, kinds, column, level) for column in ("uncorrected", *CORRECTED)
-    }
-    text = listed(right_shares, ".1%")
-    stronger = tuple(
-        column for column in CORRECTED if right_shares[column] > right_shares["uncorrected"]
-    )
-    return Trial(f"right in {text}", stronger == columns)
+    shares = {column: _indicated(view, kinds, column, level) for column in COLUMNS}
+    stronger = tuple(c for c in CORRECTED if shares[c] > shares["uncorrected"])
+    return Trial(f"right in {listed(shares, '.1%')}", stronger == columns)
 
 
 def indication(published: str, kinds: list[str], level: float) -> Finding:
@@ -375,9 +359,7 @@ def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding
         return y - x
 
     gaps = {kind: gap(kind) for kind in named}
-    in_state = [
-        kind for kind, difference in gaps.items() if (difference > 0) == (state == "in order")
-    ]
+    in_state = [kind for kind in gaps if (gaps[kind] > 0) == (state == "in order")]
     labels = ", ".join(metric(kind).label for kind in in_state) or "none"
     text = f"{state} with m = {m:,}: {labels}"
     return judge(

@@ -131,18 +131,13 @@ def consistency_of_pairs(published: str, kind: str) -> Cases:
     """
     n, m = 5, 2
     lists = list(combinations_with_replacement(range(1, n + 1), 2))
-    estimator = naive(metric(kind), Protocol(n, m))
     exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
-    pmfs = {r: exact_pmf(n, m, r, True) for r in range(1, n + 1)}
-    sampled = {
-        ranks: sum(
-            p * exact_metric(metric(kind), i + 1, m + 1)
-            for r in ranks
-            for i, p in enumerate(pmfs[r])
-        )
-        for ranks in lists
+    values = [exact_metric(metric(kind), i, m + 1) for i in range(1, m + 2)]
+    means = {
+        r: sum(p * value for p, value in zip(exact_pmf(n, m, r, True), values, strict=True))
+        for r in range(1, n + 1)
     }
-    assert estimator.values.size == m + 1
+    sampled = {ranks: sum(means[r] for r in ranks) for ranks in lists}
     for a, b in combinations(lists, 2):
         verdicts = [
             evaluate(published, exact=exact, expected=sampled, A=x, B=y)
@@ -346,13 +341,8 @@ def _digits_cases(published: str, replacement: bool) -> Cases:
 
 def constant_at_first_rank(published: str) -> Finding:
     """The sampled AP of an item at rank 1 is the same in every sample."""
-    values = {
-        Fraction(1, rank)
-        for replacement in (True, False)
-        for n, m, r in _small_cases(replacement)
-        if r == 1
-        for rank in _samples(n, m, r, replacement)
-    }
+    cases = [(n, m, w) for w in (True, False) for n, m, r in _small_cases(w) if r == 1]
+    values = {Fraction(1, rank) for n, m, w in cases for rank in _samples(n, m, 1, w)}
     shown = ", ".join(map(str, sorted(values)))
     return judged(f"{shown} in every sample", values == {Fraction(published)})
 

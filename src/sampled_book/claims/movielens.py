@@ -108,18 +108,13 @@ def order_of(published: str, kinds: list[str], m: int | None = None) -> Finding:
 
     def trial(reading: str, setting: str) -> Trial:
         orders = {
-            kind: sorted(
-                {ranking({n: means[n] for n in names}) for means in _means(kind, m, reading)}
-            )
+            metric(kind).label: {
+                ranking({n: means[n] for n in names}) for means in _means(kind, m, reading)
+            }
             for kind in kinds
         }
-        text = "; ".join(
-            f"{metric(kind).label} {' or '.join(kind_orders)}"
-            for kind, kind_orders in orders.items()
-        )
-        return Trial(
-            text, all(kind_orders == [published] for kind_orders in orders.values()), setting
-        )
+        text = "; ".join(f"{label} {' or '.join(sorted(o))}" for label, o in orders.items())
+        return Trial(text, all(found == {published} for found in orders.values()), setting)
 
     return _both_readings(trial, "".join(names))
 
@@ -185,12 +180,8 @@ def bias_differs(reading: str, setting: str, published: str, kinds: list[str]) -
 def low_spread(reading: str, setting: str, published: str) -> Trial:
     """That the standard deviation of every sampled value is less than this part, as in "1%"."""
     limit = Printed.parse(published).value / 100
-    parts = [
-        row.sd / row.mean
-        for name in "XYZ"
-        for variant in variants(name, reading)
-        for row in sampled(name, variant, False).values()
-    ]
+    runs = [sampled(name, v, False) for name in "XYZ" for v in variants(name, reading)]
+    parts = [row.sd / row.mean for run in runs for row in run.values()]
     return Trial(f"{min(parts):.2%} to {max(parts):.2%} of it", max(parts) < limit, setting)
 
 

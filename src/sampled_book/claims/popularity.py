@@ -221,10 +221,8 @@ def similar_in_full_set(data: str, published: str, within: float, share: float) 
     last = np.searchsorted(counts, tested * (1 + within), "right")
     n_similar = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
     share_similar = float((n_similar >= claimed).mean())
-    return (
-        share_similar >= share,
-        f"{share_similar:.1%} of the test items, the median {np.median(n_similar):g}",
-    )
+    text = f"{share_similar:.1%} of the test items, the median {np.median(n_similar):g}"
+    return share_similar >= share, text
 
 
 def better_predictor(published: str, n: int) -> Finding:
@@ -319,13 +317,10 @@ def opposite_ways(data: str, definition: str, published: str, kind: str) -> Case
     size = int(Printed.parse(published).value)
     kind_curves = curves(data, kind, definition)
     i = kind_curves.index_of(size)
-    rows = {
-        name: (
-            kind_curves.behind(name)[i] - kind_curves.behind(name)[-1],
-            kind_curves.fraction(name)[i] - kind_curves.fraction(name)[-1],
-        )
-        for name in RATED
-    }
+    rows = {}
+    for name in RATED:
+        both = kind_curves.behind(name), kind_curves.fraction(name)
+        rows[name] = [curve[i] - curve[-1] for curve in both]
     holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
     text = ", ".join(f"{name} by {a:.3f} and {p:.3f}" for name, (a, p) in rows.items())
     return holds, text
@@ -445,9 +440,8 @@ def _clearly(data: str, reversals: dict[tuple[str, str], list[tuple[str, int]]])
         if sizes and abs(z_all := _z(data, a, b, "ndcg@10", None)) > 2:
             n = min(sizes, key=lambda n: abs(np.log(n / 100)))
             if abs(z_sampled := _z(data, a, b, "ndcg@10", n)) > 2:
-                texts.append(
-                    f"{a} less {b} is z = {z_sampled:.1f} at N = {n} and {z_all:.1f} with all"
-                )
+                z_text = f"{z_sampled:.1f} at N = {n} and {z_all:.1f} with all"
+                texts.append(f"{a} less {b} is z = {z_text}")
     return texts
 
 
@@ -567,9 +561,8 @@ def without_ratings(data: str, published: str, kinds: list[str]) -> Case:
     printed = Printed.parse(published)
     metrics = [metric(kind) for kind in kinds]
     values = np.array([sets.expected(metrics, 0) for sets in study(data).sets.values()])
-    return bool(np.abs(values - printed.value).max() < 1e-12), (
-        f"{values.min():g} to {values.max():g}"
-    )
+    holds = bool(np.abs(values - printed.value).max() < 1e-12)
+    return holds, f"{values.min():g} to {values.max():g}"
 
 
 def most_reliable(

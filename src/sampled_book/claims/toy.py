@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 
@@ -226,9 +226,7 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
         for kind in METRICS
         if all(
             sign(means(kind, m, replacement)[name], means(kind)[name]) == 0
-            for m in sizes
-            for replacement in (True, False)
-            for name in RANKS
+            for m, replacement, name in product(sizes, (True, False), RANKS)
         )
     ]
     shown = ", ".join(metric(kind).label for kind in fixed) or "none"

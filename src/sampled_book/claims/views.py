@@ -61,7 +61,7 @@ class View(NamedTuple):
 
 
 #: Where the paper leaves open how negatives are drawn and what n a correction is for.
-CHOICES = tuple(itertools.product((True, False), repeat=2))
+CHOICES = ((True, True), (True, False), (False, True), (False, False))
 WITHOUT_CHOICES = ((False, True), (False, False))
 
 
@@ -75,14 +75,8 @@ class Step(NamedTuple):
 def view_steps(recommenders: str, column: str = "uncorrected", auc: bool = False) -> Iterator[Step]:
     """From what the paper states outwards, one setting more at a time."""
     # The text is about the recommenders of Table 3, and says that section 9 describes them.
-    yield Step(
-        "",
-        tuple(
-            View(reading, replacement, each_n)
-            for reading in (study.PRINTED, study.REPRODUCED)
-            for replacement, each_n in CHOICES
-        ),
-    )
+    readings = (study.PRINTED, study.REPRODUCED)
+    yield Step("", tuple(View(reading, *choice) for reading in readings for choice in CHOICES))
     own_setting = max(
         (study.SETTINGS[name] for name in recommenders if name in "YZ"), key=len, default=""
     )
@@ -98,10 +92,7 @@ def view_steps(recommenders: str, column: str = "uncorrected", auc: bool = False
                 (WITHOUT_CHOICES[1:], [study.WITHOUT, ONE_SIZE]),
             ):
                 setting = "; ".join(part for part in (*base, *extra_settings) if part)
-                views = (
-                    View(study.REPRODUCED, replacement, each_n, method, last_place)
-                    for replacement, each_n in choices
-                )
+                views = (View(study.REPRODUCED, *choice, method, last_place) for choice in choices)
                 yield Step(setting, tuple(views))
 
 

@@ -57,11 +57,8 @@ def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE)
     recommenders have the same users with the same numbers of candidates.
     """
     exact_values = {
-        metric_name: {
-            name: round(float(intervals.evaluate(metric_name).mean()), 6)
-            for name, intervals in ranks.items()
-        }
-        for metric_name in EXACT_METRICS
+        kind: {name: round(float(part.evaluate(kind).mean()), 6) for name, part in ranks.items()}
+        for kind in EXACT_METRICS
     }
     bundle.write_json(folder / "exact.json", exact_values)
     rows = simulate(ranks, BUNDLED_NEGATIVES, BUNDLED_SEED)

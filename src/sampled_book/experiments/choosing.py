@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pandas as pd
 
-from sampled_metrics import RelevantSets, metric
+from sampled_metrics import metric
 
 from ..data import benchmark, sources
 from .protocols import FLOOR
+from .theory import of_users
 
 _DEPTH = 10
 
@@ -28,20 +28,12 @@ def choices(sizes: Sequence[int] = (100,), names: Iterable[str] | None = None) -
     groups = sources.table().set_index("name")["group"]
     gains, rows = metric("ndcg@10").vector(_DEPTH), []
     for name in benchmark.names_in() if names is None else names:
-        few = slice(sources.MOST_USERS)
-        sets = {
-            recommender: RelevantSets(
-                r.n_better[few, np.newaxis],
-                r.n_tied[few, np.newaxis],
-                np.zeros_like(r.n_better[few, np.newaxis]),
-                r.n_candidates[few] - 1,
-            )
-            for recommender, r in benchmark.ranks(name).items()
-            if recommender != FLOOR
-        }
+        some = slice(sources.MOST_USERS)
+        sets = {key: of_users(r, some) for key, r in benchmark.ranks(name).items() if key != FLOOR}
         exact = pd.Series({key: r.evaluate("ndcg@10").mean() for key, r in sets.items()})
         for m in sizes:
-            sampled = {key: (r.pmf(m, _DEPTH)[:, 0] @ gains).mean() for key, r in sets.items()}
+            pmfs = {key: r.sampled_pmf(m)[:, :_DEPTH] for key, r in sets.items()}
+            sampled = {key: (pmf @ gains).mean() for key, pmf in pmfs.items()}
             taken, best = str(pd.Series(sampled).idxmax()), str(exact.idxmax())
             loss = 1 - exact[taken] / exact[best]
             rows.append((name, groups[name], m, len(sets), taken, best, loss))

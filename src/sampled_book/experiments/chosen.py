@@ -36,16 +36,8 @@ FILE = BUNDLE / "widths.csv"
 GRAPHS, MODELS = ("codex-s", "fb15k-237"), ("large", "small")
 #: Data sets of the benchmark, and how many items are chosen for each user.
 SETS = (
-    "ml-1m",
-    "anime",
-    "gowalla",
-    "epinions",
-    "citeulike_t",
-    "pinterest",
-    "allrecipes",
-    "weeplaces",
-    "yelp_hin",
-    "lastfm",
+    *("ml-1m", "anime", "gowalla", "epinions", "citeulike_t", "pinterest", "allrecipes"),
+    *("weeplaces", "yelp_hin", "lastfm"),
 )
 N_CHOSEN, MOST_USERS = 100, 5_000
 #: Scores computed, as shares of all; of graphs half are of chosen entities.
@@ -122,9 +114,7 @@ def expected(metric_name: str, sizes: Sequence[int]) -> pd.DataFrame:
     rows, metric = [], sm.metric(metric_name)
     for name in GRAPHS:
         found = [counts(f"{name}_{model}_retrieved") for model in MODELS]
-        ranks = [
-            RankIntervals(each["rank"] - 1, 0 * each["rank"], each["n_items"]) for each in found
-        ]
+        ranks = [RankIntervals(c["rank"] - 1, 0 * c["rank"], c["n_items"]) for c in found]
         row = {
             "graph": name,
             "entities": found[0]["n_items"].max(),

@@ -23,13 +23,8 @@ from sampled_metrics._validate import FloatArray
 from ..data.recommenders import ItemBased
 from .reversals import reversed_pairs
 
-AT_RANDOM, BY_POPULARITY, FRONT_PAGE, OLD_LISTS = (
-    "missing at random",
-    "by popularity",
-    "front page",
-    "old lists",
-)
-SETUPS = (AT_RANDOM, BY_POPULARITY, FRONT_PAGE, OLD_LISTS)
+SETUPS = ("missing at random", "by popularity", "front page", "old lists")
+AT_RANDOM, BY_POPULARITY, FRONT_PAGE, OLD_LISTS = SETUPS
 #: Items of the front page and of an old list, and how much likelier they come to light.
 SHOWN, FACTOR = 20, 10.0
 N_ITEMS, N_USERS, N_TRAIN = 1000, 200, 10

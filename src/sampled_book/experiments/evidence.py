@@ -123,10 +123,6 @@ def exact(
         metric_name: {name: intervals.evaluate(metric_name) for name, intervals in ranks.items()}
         for metric_name in metrics
     }
-    truth = {
-        metric_name: {name: float(user_values.mean()) for name, user_values in rows.items()}
-        for metric_name, rows in values.items()
-    }
     users_by_pair = {
         (metric_name, a, b): users_behind(values[metric_name][a], values[metric_name][b])
         for metric_name in metrics
@@ -136,9 +132,10 @@ def exact(
     for column, (metric_name, name) in enumerate(correction_values):
         mean, between = corrected_moments.mean[:, column], corrected_moments.between[column]
         within_variance = corrected_moments.within[:, column]
+        truth = {name: float(of_users.mean()) for name, of_users in values[metric_name].items()}
         for i, recommender in enumerate(names):
             error = float(np.sqrt((within_variance[i] + between[i, i]) / sizes.size))
-            exact_value = truth[metric_name][recommender]
+            exact_value = truth[recommender]
             bias, sd = mean[i] - exact_value, float(np.sqrt(within_variance[i] / sizes.size))
             half_width = _REACH * error
             covered = _chance(bias + half_width, error) - _chance(bias - half_width, error)
@@ -147,7 +144,7 @@ def exact(
             errors.append(row)
         for a, b in _pairs(names):
             i, j = names.index(a), names.index(b)
-            gap = truth[metric_name][a] - truth[metric_name][b]
+            gap = truth[a] - truth[b]
             expected_lead = float(np.sign(gap) * (mean[i] - mean[j]))
             noise = within_variance[i] + within_variance[j]
             spread = between[i, i] + between[j, j] - 2.0 * between[i, j]
@@ -280,13 +277,9 @@ def drawn(
     interval_rows = []
     for assumption in (None, "decreasing"):
         tell(f"possible, {assumption}")
-        for row in evaluation.estimate(log, [metric_name], assumption=assumption).frame.to_dict(
-            "records"
-        ):
-            ends = row["possible_low"], row["possible_high"]
-            interval_rows.append(
-                (row["recommender"], assumption or "nothing", truth[row["recommender"]], *ends)
-            )
+        frame = evaluation.estimate(log, [metric_name], assumption=assumption).frame
+        for name, *ends in frame[["recommender", "possible_low", "possible_high"]].to_numpy():
+            interval_rows.append((name, assumption or "nothing", truth[name], *ends))
     columns = ["first", "second", "exact", "reported", "assumption", "right"]
     return (
         pd.DataFrame(verdicts, columns=columns),
@@ -350,8 +343,7 @@ def run(
             tasks.append((exact_cell, KINDS[:2], partial(exact, ranks, m, replacement)))
     for m in feasible_sizes:
         if m <= MOST_EFFECTS:
-            tasks.append(({"m": m}, KINDS[4:5], partial(_alone, protocols.effects, ranks, m)))
-            tasks.append(({"m": m}, KINDS[5:], partial(_alone, protocols.fewer_users, ranks, m)))
+            tasks.append(({"m": m}, KINDS[4:], partial(_of_protocols, ranks, m)))
         for metric_name, draw in product(JUDGED, range(DRAWS.get(m, 1))):
             log = {"m": m, "metric": metric_name, "draw": draw}
             tasks.append((log, KINDS[2:4], partial(drawn, ranks, m, metric_name, SEED + draw)))
@@ -365,8 +357,8 @@ def run(
             write(folder / f"{name}.{kind}.csv.gz", merged)
 
 
-def _alone(compute: Callable[..., pd.DataFrame], *arguments: Any) -> list[pd.DataFrame]:
-    return [compute(*arguments)]
+def _of_protocols(ranks: Mapping[str, RankIntervals], m: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return protocols.effects(ranks, m), protocols.fewer_users(ranks, m)
 
 
 def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:

@@ -141,7 +141,7 @@ def shape(graph: str) -> dict[str, int]:
 
 
 def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -> None:
-    """Compute the ranks of all models on a graph; what the folder has of them stays."""
+    """Compute the ranks of all models on a graph."""
     provenance: dict[str, Any] = shape(graph) | {
         "command": command,
         "seed": SEED,
@@ -150,15 +150,10 @@ def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -
         "models": {},
     }
     intervals_by_model: dict[str, RankIntervals] = {}
-    if (folder / f"{graph}.npz").exists():
-        stored, provenance["models"] = ranks(graph, folder), facts(graph, folder)["models"]
-        intervals_by_model = {name: stored[name] for name in provenance["models"]}
     for name in MODELS:
-        if provenance["models"].get(name, {}).get("settings") == settings(graph, name):
-            continue
         intervals_by_model[name], provenance["models"][name] = compute(graph, name)
-        benchmark.write(graph, intervals_by_model, provenance, {}, folder)
         tell(f"{graph}, {name}: {provenance['models'][name]}")
+    benchmark.write(graph, intervals_by_model, provenance, {}, folder)
 
 
 # --- the bundle -----------------------------------------------------------------------------------

@@ -32,12 +32,8 @@ ROUNDS, INNER_ROUNDS = 4, 100
 #: Where the library keeps what it reads, and the prior's file there.
 LIBRARY, FILE = Path(learned_prior.__file__).parent / "data", "learned_prior.json"
 #: Recommenders with a mean of their own in the prior: those that read sequences, or popularity.
-FAMILY_OF = {
-    "Markov chain": "sequential",
-    "SASRec": "sequential",
-    "GRU4Rec": "sequential",
-    "Popular": "popularity",
-}
+FAMILY_OF = dict.fromkeys(("Markov chain", "SASRec", "GRU4Rec"), "sequential")
+FAMILY_OF["Popular"] = "popularity"
 #: The neural ones among them.
 NEURAL = ("SASRec", "GRU4Rec")
 #: The source of the log that comes with the library.

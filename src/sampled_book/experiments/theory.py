@@ -250,10 +250,8 @@ def expected_differences(
         expected = {name: float(estimator.expected(r).mean()) for name, r in ranks.items()}
         for first, second in combinations(ranks, 2):
             differences = exact[first] - exact[second], expected[first] - expected[second]
-            is_consistent = sign(exact[first], exact[second]) == sign(
-                expected[first], expected[second]
-            )
-            rows.append((first, second, protocol.n_negatives, *differences, is_consistent))
+            signs = [sign(means[first], means[second]) for means in (exact, expected)]
+            rows.append((first, second, protocol.n_negatives, *differences, signs[0] == signs[1]))
     columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
     return pd.DataFrame(rows, columns=columns)
 
