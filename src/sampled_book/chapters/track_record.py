@@ -191,7 +191,8 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     estimates = estimates.assign(score=track_record.scores(estimates))
     by_model = estimates.groupby(["group", "data", "recommender"])["score"].mean().reset_index()
     rng = np.random.default_rng(1)
-    shuffled = by_model.iloc[rng.permutation(len(by_model))].drop_duplicates("group")
+    chosen = by_model.iloc[rng.permutation(len(by_model))].drop_duplicates("group")
+    shuffled = chosen.iloc[rng.permutation(len(chosen))]  # large sources would come early
     streams = {"the benchmark's sources": shuffled["score"].to_numpy()}
     own = rows[(rows["what"] == "range") & (rows["metric"] == metric_name)]
     for kind, name in (("neural", "then Mult-VAE"), ("ratings", "then predictors of ratings")):
@@ -200,6 +201,21 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
         others = others.iloc[rng.permutation(len(others))].drop_duplicates(["group", "first"])
         streams[name] = np.concatenate([shuffled["score"], others["score"]])
     return streams
+
+
+def average_evidence(streams: dict[str, FloatArray], n_orders: int = 500) -> dict[str, float]:
+    """The evidence after the last arrival, averaged over orders of the sources that come first."""
+    rng, n_sources = np.random.default_rng(3), min(map(len, streams.values()))
+    averages = {}
+    for name, scores in streams.items():
+        ends = [
+            conformal.martingale(
+                np.r_[rng.permutation(scores[:n_sources]), scores[n_sources:]], rng
+            )[-1]
+            for _ in range(n_orders)
+        ]
+        averages[name] = float(np.mean(ends))
+    return averages
 
 
 def plot_evidence(streams: dict[str, FloatArray]) -> Figure:

@@ -103,7 +103,7 @@ def typical_promise() -> str:
     """What a typical range promises."""
     return (
         f"calibrated on a benchmark with known exact values ({benchmark()}). At most "
-        f"{percent(1.0 - TYPICAL)} of evaluations get a range that misses the exact value for the "
+        f"{percent(1.0 - TYPICAL)} of recommenders get a range that misses the exact value for the "
         "log's users, averaged over sources like the benchmark's and over repeated calibrations; "
         "those without a range count as right"
     )

@@ -38,7 +38,7 @@ DEFINITIONS = {
     "The standard error of a correction leaves out its bias.",
     "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
     "whose exact metrics are known: the line above the ranges says on which. At most 5% of "
-    "evaluations get a range that misses, on average over sources like theirs. That is no promise "
+    "recommenders get a range that misses, on average over sources like theirs. That is no promise "
     "for one source, for all rows of a log at once, or for a model chosen because its result is "
     "high.",
     "probability": "By the track record: how often two recommenders whose estimates differ as "
