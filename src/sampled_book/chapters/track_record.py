@@ -198,7 +198,8 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     for kind, name in (("neural", "then Mult-VAE"), ("ratings", "then predictors of ratings")):
         others = own[own["kind"] == kind].groupby(["data", "first"])["score"].mean().reset_index()
         others["group"] = others["data"].map(group_by_data())
-        others = others.iloc[rng.permutation(len(others))].drop_duplicates(["group", "first"])
+        order = np.random.default_rng(3).permutation(len(others))
+        others = others.iloc[order].drop_duplicates(["group", "first"])
         streams[name] = np.concatenate([shuffled["score"], others["score"]])
     return streams
 
