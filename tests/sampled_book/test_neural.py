@@ -156,3 +156,15 @@ def test_bundled_neural_ranks_are_of_the_benchmarks_users_and_candidates(name):
         assert facts["test ndcg@10 of Popular"] == pytest.approx(baseline, abs=1e-5)
         for intervals in ranks.values():
             assert np.array_equal(intervals.n_candidates, popular.n_candidates)
+
+
+def test_only_one_data_set_has_neural_recommenders_below_popular():
+    below = {name.partition(" on ")[2] for name in neural.below_popular()}
+    appendix = benchmark.BUNDLE.parents[3] / "book/chapters/M_track_record.md"
+    assert below == {"foursquare_nyc"}
+    assert set(neural.below_popular()) == {
+        f"{model} on foursquare_nyc" for model in neural.SETTINGS
+    }
+    assert "All neural recommenders on foursquare_nyc, and no other one, have a lower" in (
+        appendix.read_text(encoding="utf-8")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ def wrong_verdicts(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
 
 
 def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, FloatArray]:
-    """Scores in order of arrival: one random recommender of each source, and then other kinds.
+    """Scores of one random recommender of each source, and then of recommenders of other kinds.
 
     `rows` are those of :func:`~judged_kinds.bundled`, whose recommenders come one by one, each on
     one random data set of a source.
@@ -191,8 +192,7 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     estimates = estimates.assign(score=track_record.scores(estimates))
     by_model = estimates.groupby(["group", "data", "recommender"])["score"].mean().reset_index()
     rng = np.random.default_rng(1)
-    chosen = by_model.iloc[rng.permutation(len(by_model))].drop_duplicates("group")
-    shuffled = chosen.iloc[rng.permutation(len(chosen))]  # large sources would come early
+    shuffled = by_model.iloc[rng.permutation(len(by_model))].drop_duplicates("group")
     streams = {"the benchmark's sources": shuffled["score"].to_numpy()}
     own = rows[(rows["what"] == "range") & (rows["metric"] == metric_name)]
     for kind, name in (("neural", "then Mult-VAE"), ("ratings", "then predictors of ratings")):
@@ -204,36 +204,31 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     return streams
 
 
-def average_evidence(streams: dict[str, FloatArray], n_orders: int = 500) -> dict[str, float]:
-    """The evidence after the last arrival, averaged over orders of the sources that come first."""
-    rng, n_sources = np.random.default_rng(3), min(map(len, streams.values()))
-    averages = {}
-    for name, scores in streams.items():
-        ends = [
-            conformal.martingale(
-                np.r_[rng.permutation(scores[:n_sources]), scores[n_sources:]], rng
-            )[-1]
-            for _ in range(n_orders)
-        ]
-        averages[name] = float(np.mean(ends))
-    return averages
+def evidence(streams: dict[str, FloatArray], n_orders: int = 500) -> dict[str, FloatArray]:
+    """The evidence against a random order after each arrival, averaged over orders of the sources,
+    which come first, and of the others.
+    """
+    n_sources = min(map(len, streams.values()))
+    sums = {name: np.zeros(scores.size) for name, scores in streams.items()}
+    for seed, (name, scores) in product(range(n_orders), streams.items()):
+        rng, rng_of_others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        others = n_sources + rng_of_others.permutation(scores.size - n_sources)
+        order = np.r_[rng.permutation(n_sources), others]
+        sums[name] += conformal.martingale(scores[order], rng) / n_orders
+    return sums
 
 
-def plot_evidence(streams: dict[str, FloatArray]) -> Figure:
-    """The evidence against a random order after each arrival."""
+def plot_evidence(paths: dict[str, FloatArray]) -> Figure:
+    """Plot what :func:`evidence` returns."""
     figure, axes = figures.panels(height=3.2)
     colors, styles = ("#5b5b5b", "#0b3c6f", "#d1581a"), ("-", "--", "-")
-    evidence = {
-        name: conformal.martingale(scores, np.random.default_rng(2))
-        for name, scores in streams.items()
-    }
-    base = min(map(len, evidence.values()))
-    for (name, values), color, style in zip(evidence.items(), colors, styles, strict=True):
+    base = min(map(len, paths.values()))
+    for (name, values), color, style in zip(paths.items(), colors, styles, strict=True):
         first = 0 if len(values) == base else base - 1
         places = range(first + 1, len(values) + 1)
         axes.plot(places, values[first:], style, color=color, label=name)
     axes.axhline(20.0, color="#999999", linestyle=":", linewidth=1)
-    axes.set(yscale="log", xlabel="arrivals", ylabel="evidence against a random order")
+    axes.set(yscale="log", xlabel="arrivals", ylabel="mean evidence against a random order")
     axes.legend()
     return figure
 
