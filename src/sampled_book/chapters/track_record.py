@@ -106,19 +106,19 @@ def kinds_table(rows: Frame) -> Frame:
 def by_source(rows: Frame, kind: str) -> Frame:
     """Verdicts and typical ranges of one kind, from :func:`~judged_kinds.bundled`.
 
-    `wrong` counts wrong verdicts, or ranges that miss. Their shares among the verdicts or ranges
-    (`mean`), and among all pairs or evaluations (`of_all`), are averaged over sources; `worst` is
-    the largest share of all of a source, `source` its name.
+    `wrong` counts wrong verdicts, or ranges that miss. `of_said` is their share among verdicts or
+    ranges, with all sources weighing alike, and `of_all` that among all pairs or estimates; `worst`
+    is the largest of the latter of a source, `source` its name.
     """
     table = []
     own = rows[rows["kind"] == kind]
     own = own.assign(group=own["data"].map(group_by_data()), wrong=own["said"] & ~own["right"])
     for (what, name), part in own.groupby(["what", "metric"], sort=False):
         of_all = part.groupby("group")["wrong"].mean()
-        of_said = part[part["said"]].groupby("group")["wrong"].mean()
+        said = part.groupby("group")["said"].mean()
         row = {"what": what, "metric": metric(str(name)).label, "sources": len(of_all)}
         row |= {"said": int(part["said"].sum()), "wrong": int(part["wrong"].sum())}
-        row |= {"mean": of_said.mean(), "of_all": of_all.mean()}
+        row |= {"of_said": of_all.mean() / said.mean(), "of_all": of_all.mean()}
         table.append(row | {"worst": of_all.max(), "source": of_all.idxmax()})
     return pd.DataFrame(table)
 
