@@ -5,6 +5,7 @@ All of it rests on the study bundled with the package, for two data sets, and no
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cache
 from itertools import combinations, product
 
@@ -197,9 +198,10 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
         text = text_by_data({data: f"{p:.3f}" for data, p in chance.items()})
         return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
 
-    largest_size = max(
-        (k for k in range(1, fewer + 1) if min(_none_as_popular(d, k) for d in BUNDLED) > limit),
-        default=0,
+    largest_size = bisect_left(  # the chance falls with the number of decoys
+        range(1, fewer + 1),
+        True,
+        key=lambda k: min(_none_as_popular(d, k) for d in BUNDLED) <= limit,
     )
     return judge(
         trial({d: _none_as_popular(d, n) for d in BUNDLED}, n, ""),
