@@ -565,7 +565,7 @@ def _named(name: str) -> Metric:
 
 
 #: The largest relative error of the benchmark's recommenders, where there is a depth.
-DEPTH_ERROR = 0.08
+DEPTH_ERROR = 0.07
 
 
 def recall_depth(sampled: Metric, n_items: float, n_negatives: int) -> int | None:
