@@ -102,10 +102,9 @@ def benchmark() -> str:
 def typical_promise() -> str:
     """What a typical range promises."""
     return (
-        f"calibrated on a benchmark with known exact values ({benchmark()}). At most "
-        f"{percent(1.0 - TYPICAL)} of recommenders get a range that misses the exact value for the "
-        "log's users, averaged over sources like the benchmark's and over repeated calibrations; "
-        "those without a range count as right"
+        f"calibrated on a benchmark with known exact values ({benchmark()}), so that at most "
+        f"{percent(1.0 - TYPICAL)} of its recommenders get a range that misses the exact value for "
+        "the log's users, averaged over its sources; those without a range count as right"
     )
 
 
@@ -114,8 +113,8 @@ def verdict_promise(metric: Metric) -> str:
     observed = _stored()["metrics"][_recorded(metric)]["observed"]
     return (
         f"how often estimates that differed as clearly had the right order, on a benchmark with "
-        f"known exact values ({benchmark()}). At most {percent(1.0 - TYPICAL)} of all pairs get a "
-        "wrong verdict by it, averaged over sources like the benchmark's; undecided pairs count as "
+        f"known exact values ({benchmark()}), calibrated so that at most {percent(1.0 - TYPICAL)} "
+        "of all its pairs get a wrong verdict, averaged over its sources; undecided pairs count as "
         f"right. Of {observed['verdicts']:,} verdicts on sources left out of the calibration, with "
         f"any number of negatives, {observed['wrong']:,} were wrong, of "
         f"{observed['sequential']:,} on models that read sequences {observed['wrong_sequential']:,}"

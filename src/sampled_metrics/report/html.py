@@ -37,8 +37,8 @@ DEFINITIONS = {
     "estimate": "By default, by the learned prior, or by the naive metric where it has no bias. "
     "The standard error of a correction leaves out its bias.",
     "typical": "A range for the exact metric of the log's own users. It was calibrated on models "
-    "whose exact metrics are known: the line above the ranges says on which. At most 5% of "
-    "recommenders get a range that misses, on average over sources like theirs. That is no promise "
+    "whose exact metrics are known: the line above the ranges says on which. At most 5% of these "
+    "get a range that misses, on average over their sources. That is no promise "
     "for one source, for all rows of a log at once, or for a model chosen because its result is "
     "high.",
     "probability": "By the track record: how often two recommenders whose estimates differ as "
@@ -67,9 +67,8 @@ DEFINITIONS = {
     "the confidence, if the verdict's assumption holds. It is a promise on the exact metrics of a "
     "population that the users were drawn from at random. A verdict whatever the ranks holds for "
     "the log's own users, too, and for them alone if it says so. One probably beats the other if "
-    "the log does not decide, but the track record says that such orders were right in 95% of "
-    "cases or more. At most 5% of all pairs get a wrong verdict by it, on average over sources "
-    "like the benchmark's.",
+    "the log does not decide, but the track record does. It is calibrated so that at most 5% of "
+    "all pairs of the benchmark get a wrong verdict, on average over its sources.",
 }
 
 
