@@ -34,7 +34,7 @@ def test_what_the_start_page_types(bundled):
     rows = bundled[is_cell & (bundled["estimator"] == "naive")]
     pairs, recommenders = rows["pairs"].sum(), rows["recommenders"].sum()
     assert chapter.texts(bundled)["mislead-count"] == f"{pairs:,}"
-    assert f"pairs of {recommenders} tuned recommenders" in page
+    assert f"We took {recommenders} tuned recommenders" in page
     for (name, m), cell in bundled[bundled["estimator"] == "naive"].groupby(["metric", "m"]):
         if m == 100 and name in ("ndcg@10", "recall@10"):
             by_source = (cell["reversed"] / cell["pairs"]).groupby(cell["group"]).mean()

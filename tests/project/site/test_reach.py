@@ -49,6 +49,8 @@ def first_found(page, address, word):
     return first.split("#")[0].split("?")[0]
 
 
+#: Whether a search has shown all that it found.
+FINISHED = "document.querySelector('#search-results h2')?.innerText === 'Search Results'"
 #: The page that a further search on the open page of a search puts first, once it has finished.
 AGAIN = """async word => {
     DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;  // for which it would load every page found
@@ -95,6 +97,7 @@ def test_a_reader_who_lands_on_a_page_can_search_from_it(browser, address, name)
         landed.keyboard.press("Enter")
         first = landed.locator("#search-results li a").first
         first.wait_for(timeout=10_000)
+        landed.wait_for_function(FINISHED)  # results that come later move this one
         with landed.expect_navigation(wait_until="domcontentloaded"):
             first.click()
         assert landed.title().startswith("Which correction?")
