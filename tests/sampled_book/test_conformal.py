@@ -5,7 +5,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial
 
+from sampled_book.chapters import track_record
 from sampled_book.experiments import conformal
 
 
@@ -101,3 +103,47 @@ def test_drawn_hierarchies_keep_what_the_theorems_say(spread):
     shifted = conformal.simulated(24, 40, spread, 2.0, 300, seed=3)
     assert shifted["covered"] < same["covered"]
     assert shifted["wrong"] > same["wrong"]
+
+
+def test_at_the_limit_the_evidence_is_20_by_exact_integration():
+    # A product of terms 1 - s g is a polynomial in the stake s.
+    rng = np.random.default_rng(1)
+    called = rng.uniform(0.2, 1.0, 24)
+    wrong = 0.1 * called * rng.random(24)
+    limit = conformal.wrong_at_most(wrong, called, 0.95)
+    product = Polynomial([1.0])
+    for gain in wrong - limit * called:
+        product *= Polynomial([1.0, -gain])
+    integral = product.integ()
+    assert 2.0 * (integral(1.0) - integral(0.5)) == pytest.approx(20.0, rel=0.005)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_the_limit_on_wrong_verdicts_is_below_the_true_share_in_5_percent_at_most(share):
+    # A source has either no wrong verdict or only wrong ones, and sources call more or less.
+    rng, misses = np.random.default_rng(1), 0
+    for _ in range(600):
+        called = rng.uniform(0.2, 1.0, 24)
+        wrong = called * (rng.random(24) < share)
+        misses += conformal.wrong_at_most(wrong, called, 0.95) < share
+    assert misses <= 600 * 0.05 + 3 * np.sqrt(600 * 0.05 * 0.95)
+
+
+def test_the_evidence_reaches_20_for_a_random_order_in_5_percent_at_most():
+    rng = np.random.default_rng(1)
+    scores = np.r_[np.zeros(10), np.geomspace(1.0, 1e6, 20)]  # with ties, and far outliers
+    paths = [conformal.martingale(rng.permutation(scores), rng) for _ in range(600)]
+    assert np.mean([path.max() >= 20 for path in paths]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600)
+    assert 0.5 < np.mean([path[4] for path in paths]) < 1.5  # an expectation of 1
+    worst_last = [conformal.martingale(np.sort(scores), rng)[-1] for _ in range(5)]
+    assert min(worst_last) > 20
+
+
+def test_evidence_is_averaged_over_orders_of_the_sources_alone():
+    scores = np.arange(6.0)
+    streams = {"sources": scores[:4], "like them": np.r_[scores[:4], 1.5], "larger": scores}
+    paths = track_record.evidence(streams, n_orders=300)
+    for name, path in paths.items():
+        assert path.size == streams[name].size
+        np.testing.assert_allclose(path[:4], paths["sources"])
+    assert paths["larger"][-1] > 1 > paths["like them"][-1]

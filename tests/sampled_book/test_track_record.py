@@ -13,6 +13,7 @@ from sampled_book.chapters import track_record as chapter
 from sampled_book.data import benchmark, sources
 from sampled_book.experiments import evidence
 from sampled_book.experiments import track_record as evaluations
+from sampled_book.experiments.conformal import fewest_groups
 from sampled_book.experiments.learned_prior import FAMILY_OF
 from sampled_metrics import learned_prior
 from sampled_metrics.designs import track_record
@@ -259,9 +260,41 @@ def test_decide_has_the_verdicts_on_models_that_read_sequences(tables):
     sequential = [name for name, family in FAMILY_OF.items() if family == "sequential"]
     is_sequential = verdicts[["first", "second"]].isin(sequential).any(axis=1)
     wrong = ~verdicts["right"]
+    by_family = chapter.by_family(("ndcg@10",), 100).set_index("sequential")
+    reads_sequences = own["recommender"].isin(sequential)
+    for family, is_row, is_verdict in (
+        ("one or two", reads_sequences, is_sequential),
+        ("none", ~reads_sequences, ~is_sequential),
+    ):
+        row = by_family.loc[family]
+        assert (row["verdicts"], row["wrong"]) == (is_verdict.sum(), (wrong & is_verdict).sum())
+        has_theorem = own.loc[is_row, "group"].nunique() >= fewest_groups(0.95)
+        assert np.isfinite(row["z95"]) == has_theorem
+        assert row["z90"] < row["z95"]
     words = " ".join((ROOT / "book/library/decide.md").read_text(encoding="utf-8").split())
     assert (
         f"of {is_sequential.sum()} verdicts on NDCG@10 with a sequential model "
         f"{(wrong & is_sequential).sum()} were wrong (others: {(wrong & ~is_sequential).sum()} of "
         f"{(~is_sequential).sum():,})"
     ) in words
+
+
+def test_the_threshold_of_the_limit_is_chosen_by_other_sources(tables):
+    _, pairs = evaluations.of_metric(*tables, "ndcg@10")
+    pairs = pairs[pairs["up_to"] == 100]
+    names = sorted(pairs["group"].unique())
+    choosing = {name for number, name in enumerate(names) if number % 4 == 0}
+    least = evaluations.least_sure(pairs[pairs["group"].isin(choosing)])
+    called, wrong = [], []
+    for name in names:
+        if name not in choosing:
+            by_data = [part for _, part in pairs[pairs["group"] == name].groupby("data")]
+            is_called = [part["strength"] >= least for part in by_data]
+            called.append(np.mean([part.mean() for part in is_called]))
+            losses = zip(is_called, by_data, strict=True)
+            wrong.append(np.mean([(c & ~part["right"]).mean() for c, part in losses]))
+    (row,) = chapter.wrong_verdicts(("ndcg@10",), 100).to_dict("records")
+    assert row["sources"] == len(called) == len(names) - len(choosing)
+    assert row["called"] == pytest.approx(np.mean(called))
+    assert row["wrong"] == pytest.approx(np.sum(wrong) / np.sum(called))
+    assert row["wrong"] < row["at_most"] < 0.3

@@ -335,10 +335,7 @@ WRONG = [
         "--format must be left out beside --output",
     ),
     ("rank --user-factors log.csv --item-factors log.csv --test log.csv", "log.csv"),
-    (
-        f"rank {FACTORS} --test t --name ''",
-        "--name must be printable text that is not",
-    ),
+    (f"rank {FACTORS} --test t --name ''", "--name must be printable text that is not"),
     (f"rank {FACTORS} --test t --name 'a\nb'", r"not empty, got 'a\nb'"),
 ]
 
