@@ -99,7 +99,7 @@ def held(population: Population, number: int) -> list[tuple[str, bool, bool]]:
         row = sm.estimate(log, [metric]).frame.iloc[0]
         free = sm.estimate(log, [metric], assumption=None).frame.iloc[0]
         ranges = {NOTHING: (free, "possible"), DECREASING: (row, "possible")}
-        if not np.isnan(row["typical_low"]):  # the log is like those of the track record
+        if not np.isnan(row["typical_low"]):  # where the track record covers the log
             ranges[TYPICAL] = (row, "typical")
         exact = [float(means[0]) for means in exact]
     found = []

@@ -131,7 +131,7 @@ OF_COLLECTIONS = (*CUTOFFS, "rr")
 #: Leads on the sub-corpus, as the lower ends of classes.
 LEADS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 PAIRS = ("pairs", "reversed_reported", "reversed_estimate", "judged", "decided", "wrong")
-#: How each column of a collection's file comes from those of the samples.
+#: How a collection's file sums up each column of its samples.
 CELLS = {
     "exact": "first",
     **dict.fromkeys(("samples", "missed", "missed_by_three"), "sum"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -23,10 +24,22 @@ GROUPS, SHIFTS = (19, 32), (1.0, 2.0)
 REPEATS = 400
 
 
+@cache
+def _tables() -> tuple[Frame, Frame]:
+    """The bundled estimates and differences, which are in a hundred files."""
+    estimates, differences = map(track_record.bundled, track_record.KINDS)
+    return estimates, differences
+
+
+def _evaluations(metric_name: str, n_negatives: int) -> tuple[Frame, Frame]:
+    """The bundled estimates of a metric with so many negatives or one less, and their pairs."""
+    estimates, pairs = track_record.of_metric(*_tables(), metric_name)
+    return estimates[estimates["up_to"] == n_negatives], pairs[pairs["up_to"] == n_negatives]
+
+
 def left_out(metric_names: tuple[str, ...]) -> Frame:
     """Each group judged without it, for some metrics, with all bundled evaluations."""
-    estimates, differences = (track_record.bundled(kind) for kind in track_record.KINDS)
-    tables = [track_record.left_out(estimates, differences, name) for name in metric_names]
+    tables = [track_record.left_out(*_tables(), name) for name in metric_names]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -35,11 +48,10 @@ def by_platform(metric_name: str, n_negatives: int) -> tuple[float, float, int]:
 
     Platforms join sources of one company.
     """
-    estimates, differences = (track_record.bundled(kind) for kind in track_record.KINDS)
     platforms = sources.table().set_index("name")["platform"]
     own, pairs = (
-        table[table["up_to"] == n_negatives].assign(group=table["data"].map(platforms))
-        for table in track_record.of_metric(estimates, differences, metric_name)
+        table.assign(group=table["data"].map(platforms))
+        for table in _evaluations(metric_name, n_negatives)
     )
     return track_record.reach(own), track_record.decided(pairs), own["group"].nunique()
 
@@ -129,20 +141,12 @@ def by_family(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
     `called` and `wrong` are means over the sources; `z90` and `z95` are the multiples of the scale
     for typical ranges that the family's own recommenders calibrate.
     """
-    (estimates, differences), rows = map(track_record.bundled, track_record.KINDS), []
+    rows = []
     for name in metric_names:
-        own, pairs = (
-            table[table["up_to"] == n_negatives]
-            for table in track_record.of_metric(estimates, differences, name)
-        )
-        own = own.assign(sequential=own["recommender"].map(FAMILY_OF).eq("sequential"), holds=False)
-        pairs = pairs.assign(called=False)
-        for group in own["group"].unique():
-            is_own, is_pair = own["group"] == group, pairs["group"] == group
-            least = track_record.decided(pairs[~is_pair])
-            pairs.loc[is_pair, "called"] = pairs["strength"] >= least
-            multiple = track_record.reach(own[~is_own])
-            own.loc[is_own, "holds"] = track_record.scores(own[is_own]) <= multiple
+        own, pairs = track_record.judged_without(*_evaluations(name, n_negatives))
+        is_of_family = own["recommender"].map(FAMILY_OF).eq("sequential")
+        holds = track_record.scores(own) <= own["multiple"]
+        own = own.assign(sequential=is_of_family, holds=holds)
         for label, is_sequential in (("one or two", True), ("none", False)):
             part, ranges = (table[table["sequential"] == is_sequential] for table in (pairs, own))
             weights, called = track_record.weights_of(part), part["called"].to_numpy(bool)
@@ -163,10 +167,9 @@ def wrong_verdicts(metric_names: tuple[str, ...], n_negatives: int) -> Frame:
     Every fourth source chooses the threshold. `called` and `wrong` are means over the others, and
     `at_most` is the share of wrong ones among the verdicts that 95% confidence allows.
     """
-    (estimates, differences), rows = map(track_record.bundled, track_record.KINDS), []
+    rows = []
     for name in metric_names:
-        _, pairs = track_record.of_metric(estimates, differences, name)
-        pairs = pairs[pairs["up_to"] == n_negatives]
+        _, pairs = _evaluations(name, n_negatives)
         chooses = pairs["group"].isin(sorted(set(pairs["group"]))[::4])
         least, rest = track_record.least_sure(pairs[chooses]), pairs[~chooses]
         called = rest["strength"] >= least
@@ -186,9 +189,7 @@ def arrivals(rows: Frame, metric_name: str, n_negatives: int) -> dict[str, Float
     `rows` are those of :func:`~judged_kinds.bundled`, whose recommenders come one by one, each on
     one random data set of a source.
     """
-    estimates, differences = map(track_record.bundled, track_record.KINDS)
-    estimates, _ = track_record.of_metric(estimates, differences, metric_name)
-    estimates = estimates[estimates["up_to"] == n_negatives]
+    estimates, _ = _evaluations(metric_name, n_negatives)
     estimates = estimates.assign(score=track_record.scores(estimates))
     by_model = estimates.groupby(["group", "data", "recommender"])["score"].mean().reset_index()
     rng = np.random.default_rng(1)

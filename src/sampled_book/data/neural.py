@@ -43,35 +43,22 @@ DATA = (
     *("tmall_sessions", "amazon_hin", "beauty", "amazon18_instruments", "amazon_videogames"),
     *("tags_math_sx", "gowalla", "sports", "taobao", "yelp", "nowplaying"),
 )
+_IN_ORDER: dict[str, float] = {
+    "width": 64,
+    "length": 50,
+    "dropout": 0.3,
+    "tokens": 800,
+    "learning_rate": 0.002,
+    "full_softmax_items": 1_600,
+    "negatives": 768,
+    "dense_items": 16_000,  # above, the items' vectors learn by sparse Adam
+    "sparse_learning_rate": 0.01,
+    "last_epochs": 2,
+}
 #: What each model is given; the modules of the models say what it means.
 SETTINGS: dict[str, dict[str, float]] = {
-    "SASRec": {
-        "width": 64,
-        "blocks": 2,
-        "heads": 2,
-        "length": 50,
-        "dropout": 0.3,
-        "tokens": 800,
-        "learning_rate": 0.002,
-        "full_softmax_items": 1_600,
-        "negatives": 768,
-        "dense_items": 16_000,  # above, the items' vectors learn by sparse Adam
-        "sparse_learning_rate": 0.01,
-        "last_epochs": 2,
-    },
-    "GRU4Rec": {
-        "width": 64,
-        "recurrent": 1,
-        "length": 50,
-        "dropout": 0.3,
-        "tokens": 800,
-        "learning_rate": 0.002,
-        "full_softmax_items": 1_600,
-        "negatives": 768,
-        "dense_items": 16_000,
-        "sparse_learning_rate": 0.01,
-        "last_epochs": 2,
-    },
+    "SASRec": {**_IN_ORDER, "blocks": 2, "heads": 2},
+    "GRU4Rec": {**_IN_ORDER, "recurrent": 1},
     "MultiVAE": {
         "width": 600,
         "latent": 200,

@@ -322,6 +322,18 @@ def _shares_by_group(pairs: pd.DataFrame) -> pd.Series:
     return pairs.groupby(["group", "data"])["right"].mean().groupby("group").mean()
 
 
+def judged_without(own: pd.DataFrame, pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Estimates and pairs with one number of negatives, each judged without its own group.
+
+    `multiple` is the multiple of the scale for ranges, `called` says which pairs get a verdict.
+    """
+    groups = own["group"].unique()
+    multiples = {group: reach(own[own["group"] != group]) for group in groups}
+    least = {group: decided(pairs[pairs["group"] != group]) for group in groups}
+    called = pairs["strength"] >= pairs["group"].map(least)
+    return own.assign(multiple=own["group"].map(multiples)), pairs.assign(called=called)
+
+
 def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: str) -> pd.DataFrame:
     """Each group judged by a calibration without it, for a metric and each number of negatives.
 
@@ -329,22 +341,19 @@ def left_out(estimates: pd.DataFrame, differences: pd.DataFrame, metric_name: st
     `called`, the share of its pairs with a verdict; `wrong`, the wrong ones as a share of all
     pairs; `verdicts` and `wrong_verdicts`, their numbers, and `sequential` and `wrong_sequential`
     those on pairs with a model that reads sequences; `width`, the median of a range's half
-    width on the logarithmic scale; `holds_90` and `width_90` for ranges at 90%.
+    width on the logarithmic scale.
     """
     estimates, pairs = of_metric(estimates, differences, metric_name)
     rows = []
-    for m, own in estimates.groupby("up_to"):
-        own_pairs = pairs[pairs["up_to"] == m]
-        groups, pair_groups = own["group"], own_pairs["group"]
-        for group in groups.unique():
-            rest, pair_rest = own[groups != group], own_pairs[pair_groups != group]
-            judged, judged_pairs = own[groups == group], own_pairs[pair_groups == group]
+    for m, estimates_at_m in estimates.groupby("up_to"):
+        own, own_pairs = judged_without(estimates_at_m, pairs[pairs["up_to"] == m])
+        for group, judged in own.groupby("group", sort=False):
+            judged_pairs = own_pairs[own_pairs["group"] == group]
             row: dict[str, Any] = {"metric": metric_name, "n_negatives": m, "group": group}
-            for suffix, confidence in (("", CONFIDENCE), ("_90", 0.9)):
-                multiple = reach(rest, confidence)
-                row[f"holds{suffix}"] = float(weights_of(judged) @ (scores(judged) <= multiple))
-                row[f"width{suffix}"] = float(np.median(spreads(judged)) * multiple)
-            called = judged_pairs["strength"] >= decided(pair_rest)
+            multiple = judged["multiple"].iloc[0]
+            row["holds"] = float(weights_of(judged) @ (scores(judged) <= multiple))
+            row["width"] = float(np.median(spreads(judged)) * multiple)
+            called = judged_pairs["called"]
             wrong, weights = called & ~judged_pairs["right"], weights_of(judged_pairs)
             row |= {"called": float(weights @ called), "wrong": float(weights @ wrong)}
             row |= {"verdicts": int(called.sum()), "wrong_verdicts": int(wrong.sum())}

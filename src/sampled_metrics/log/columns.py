@@ -64,10 +64,7 @@ def listed(names: Iterable[object]) -> str:
 
 
 def require_columns(
-    frame: pd.DataFrame,
-    names: Iterable[str],
-    origin: str,
-    aliases: Mapping[str, str] | None = None,
+    frame: pd.DataFrame, names: Iterable[str], origin: str, aliases: Mapping[str, str] | None = None
 ) -> None:
     """Refuse a table that has no rows, or lacks one of these columns or has it twice.
 
